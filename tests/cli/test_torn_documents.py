@@ -82,7 +82,7 @@ def tear_and_follow(workspace: Workspace, tear: Tear, document: str, deleted: li
         done = icefloe(command, workspace.folder / "events.yaml")
         assert done.code == 65, done.out
         assert SENTENCE in done.sentence
-        assert torn.name in done.sentence
+        assert (torn.name if command != "show" else "the report of batch 1") in done.sentence
     delete(workspace, deleted)
     require_right_end(workspace)
 

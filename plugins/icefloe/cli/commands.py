@@ -146,9 +146,7 @@ class Command:
 
 COMMANDS: Final = (
     Command(
-        name="run",
-        function="run:run",
-        help="deliver one batch, without Airflow",
+        name="run", function="run:run", help="deliver one batch, without Airflow",
         description="Resumes the open batch, otherwise delivers the next one; with a range, delivers a backfill of it. "
         "The last line on standard output is one JSON object.",
         example=("flights_changes --engine local", "flights_changes --after-timestamp 2026-01-01T00:00Z"),
@@ -161,25 +159,19 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        name="plan",
-        function="run:plan",
-        help="show the input and the size of the next batch",
+        name="plan", function="run:plan", help="show the input and the size of the next batch",
         description="Steps, files, rows, bytes and route of the batch that `run` would deliver. Touches nothing.",
         example=("flights_changes",),
         arguments=(_PIPELINE, *_RANGE, _ENGINE, _JSON),
     ),
     Command(
-        name="status",
-        function="reports:status",
-        help="cursor, head, lag and open batch",
+        name="status", function="reports:status", help="cursor, head, lag and open batch",
         description="Shows how far the pipeline is behind its table.",
         example=("flights_changes --json",),
         arguments=(_PIPELINE, _JSON),
     ),
     Command(
-        name="batches",
-        function="reports:batches",
-        help="the last batches, newest first",
+        name="batches", function="reports:batches", help="the last batches, newest first",
         description="Lists the changes and the duration of each of the last batches. Asks neither catalog nor table.",
         example=("flights_changes", "flights_changes --limit 100 --json"),
         arguments=(
@@ -190,9 +182,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        name="show",
-        function="reports:show",
-        help="everything that is known of one batch",
+        name="show", function="reports:show", help="everything that is known of one batch",
         description="Shows the report of a batch: its input and changes, the time of each phase, and the spread of "
         "bytes and times over its tasks. Asks neither catalog nor table.",
         example=("flights_changes", "flights_changes --batch 41 --json"),
@@ -204,9 +194,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        name="verify",
-        function="checks:verify",
-        help="replay the delivered changes and compare with the table",
+        name="verify", function="checks:verify", help="replay the delivered changes and compare with the table",
         description="Files: replays every delivered change on the start state and compares the rows with the end "
         "state. Other sinks: reads back what the sink holds and compares it with the table, key by key.",
         example=("flights_changes",),
@@ -222,8 +210,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        name="trace",
-        function="trace:trace",
+        name="trace", function="trace:trace",
         help="what became of one row: commits, batches, changes, and the row in the sink",
         description="Reads the changes that are kept; others are computed again from the table's history.",
         example=("flights_changes flight_id=4711",),
@@ -234,17 +221,14 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        name="validate",
-        function="checks:validate",
+        name="validate", function="checks:validate",
         help="check the file, the catalog, the table, the storage and the sink",
         description="Changes nothing; the storage and the sink are tried with an object that is deleted at once.",
         example=("dags/pipelines/flights_changes.yaml",),
         arguments=(_PIPELINE, _JSON),
     ),
     Command(
-        name="deliver",
-        function="upkeep:deliver",
-        help="deliver committed batches once more",
+        name="deliver", function="upkeep:deliver", help="deliver committed batches once more",
         description="Delivers batches that are committed and still staged, or that the files sink holds, to a sink: a "
         "new index, a lost topic. What the sink holds of them already is not delivered twice. The cursor does not "
         "move, and the catalog is not asked.",
@@ -269,9 +253,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        name="purge",
-        function="upkeep:purge",
-        help="remove the marks of deleted rows from a sink",
+        name="purge", function="upkeep:purge", help="remove the marks of deleted rows from a sink",
         description="A sink with soft deletes keeps a mark for each deleted row, so that a late write cannot bring the "
         "row back. Removes old marks for good. Counts them, and asks. Batches from before that time must not be "
         "delivered once more to that sink afterwards.",
@@ -290,9 +272,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        name="sweep",
-        function="upkeep:sweep",
-        help="delete the files that dead runs left",
+        name="sweep", function="upkeep:sweep", help="delete the files that dead runs left",
         description="Deletes the files of batches that have ended, and old files of no batch, below `shuffle/` of a "
         "storage. Deletes the files at the sinks of its pipelines that no manifest names, too. Files of an open batch "
         "stay. Shows what it would delete, and asks.",
@@ -322,9 +302,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        name="node",
-        function="upkeep:node",
-        help="serve the map outputs of this machine",
+        name="node", function="upkeep:node", help="serve the map outputs of this machine",
         description="Serves the folder of this machine to the tasks of pipelines with `transfer: nodes`, until it is "
         "stopped. Renewed certificates are used at once.",
         example=("--config /etc/icefloe/node.yaml",),
@@ -339,9 +317,7 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        name="abandon",
-        function="endings:abandon",
-        help="give up an open batch",
+        name="abandon", function="endings:abandon", help="give up an open batch",
         description="Ends the open batch without changes, if readers have seen nothing of it. Its number is not used "
         "again, and the next batch begins where it began. A batch that readers see is recorded as done instead. Asks "
         "neither catalog nor table.",
@@ -349,18 +325,14 @@ COMMANDS: Final = (
         arguments=(_PIPELINE, _BACKFILL, *_CONSENT, _JSON),
     ),
     Command(
-        name="unpin",
-        function="endings:unpin",
-        help="let the pinned snapshots of a pipeline go",
+        name="unpin", function="endings:unpin", help="let the pinned snapshots of a pipeline go",
         description="Drops the branch and the tags by which `pin: true` keeps snapshots from expiring, in one commit "
         "to the table. For a pipeline that is removed. Shows them, and asks.",
         example=("flights_changes --dry-run",),
         arguments=(_PIPELINE, *_CONSENT, _JSON),
     ),
     Command(
-        name="set-cursor",
-        function="endings:set_cursor",
-        help="begin the next batch after another snapshot",
+        name="set-cursor", function="endings:set_cursor", help="begin the next batch after another snapshot",
         description="Moves the cursor to a snapshot of the branch's history. Says how many commits and rows are "
         "skipped or delivered again, and asks.",
         example=("flights_changes --snapshot-id 5781947118336215154 --dry-run",),
@@ -372,15 +344,13 @@ COMMANDS: Final = (
         ),
     ),
     Command(
-        name="reset",
-        function="endings:reset",
-        help="begin from scratch",
+        name="reset", function="endings:reset", help="begin from scratch",
         description="Gives up the cursor, so that the next batch begins as initial_load says, with the configuration "
         "and the table as they are now. Batch numbers go on.",
         example=("flights_changes --dry-run", "flights_changes --yes"),
         arguments=(_PIPELINE, *_CONSENT, _JSON),
     ),
-)
+)  # fmt: skip
 
 
 # Parsing changes nothing in it, and making it takes longer than parsing: a process may run several commands.

@@ -58,16 +58,11 @@ def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str =
         )
 
 
-def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None) -> Checkpoint:
+def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None, warns: bool = True) -> Checkpoint:
     """The checkpoint of a pipeline or a backfill, without catalog or table."""
-    warn_of_connections(pipeline)
-    return checkpoint_of(pipeline, backfill_id=backfill_id)
-
-
-def checkpoint_of(pipeline: Pipeline, *, backfill_id: str | None) -> Checkpoint:
-    """As `open_checkpoint`, without a word about connections."""
-    options = credentials_here(pipeline).storage_options
-    checkpoint = Checkpoint(open_store(pipeline.checkpoint_url, options=options))
+    if warns:
+        warn_of_connections(pipeline)
+    checkpoint = Checkpoint(open_store(pipeline.checkpoint_url, options=credentials_here(pipeline).storage_options))
     return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
 
 
@@ -123,7 +118,7 @@ def changing_command(
     @wraps(change)
     def command(arguments: Namespace, screen: Screen) -> None:
         pipeline = load_named_pipeline(arguments)
-        checkpoint = checkpoint_of(pipeline, backfill_id=getattr(arguments, "backfill", None))
+        checkpoint = open_checkpoint(pipeline, backfill_id=getattr(arguments, "backfill", None), warns=False)
         with errors_count_if_unchanged(checkpoint, pipeline=pipeline.name):
             change(pipeline, arguments, screen)
 

@@ -14,11 +14,10 @@ from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.status.pipeline_status import PipelineStatus
 from icefloe.batch.status.publish_status import TableFacts, load_status, pins_of
 from icefloe.checkpoint.ending import BatchOutcome, Cursor
-from icefloe.checkpoint.log import Checkpoint, CheckpointView
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.cli.pipeline_session import (
     TABLE_IS_MISSING,
-    checkpoint_of,
     load_named_pipeline,
     open_checkpoint,
     open_session,
@@ -44,34 +43,39 @@ def status(arguments: Namespace, screen: Screen) -> None:
 
 def _document(pipeline: Pipeline) -> dict[str, object]:
     session, waits_for = _opened(pipeline)
-    checkpoint = checkpoint_of(pipeline, backfill_id=None) if session is None else session.checkpoint
+    checkpoint = open_checkpoint(pipeline, warns=False) if session is None else session.checkpoint
     view, known = checkpoint.look(), load_status(checkpoint)
-    cursor, opened = view.cursor, view.opened
-    cursor_id = None if cursor is None else cursor.snapshot_id
+    cursor, opened, owner = view.cursor, view.opened, view.owner
     loading = None if cursor is None else cursor.load_part
-    facts = _table_facts(session if waits_for is None else None, cursor)
+    facts = None if session is None or waits_for is not None else _table_facts(session, cursor)
+    pins = None if session is None else pins_of(session.table, pipeline.name, view)
+    trouble = None if known is None else known.trouble
+    expiry = None if facts is None else facts.next_expiry
     return {
         "pipeline": pipeline.name,
         "table": pipeline.table,
         "branch": pipeline.branch,
         "last_batch": None if cursor is None else cursor.batch_number,
-        "cursor_snapshot_id": id_json(cursor_id),
-        "head_snapshot_id": id_json(facts.head_snapshot_id),
-        "lag_snapshots": facts.lag_snapshots,
-        "lag_rows": facts.lag_rows,
-        "lag_seconds": _seconds(facts),
+        "cursor_snapshot_id": id_json(None if cursor is None else cursor.snapshot_id),
+        "head_snapshot_id": id_json(None if facts is None else facts.head_snapshot_id),
+        "lag_snapshots": None if facts is None else facts.lag_snapshots,
+        "lag_rows": None if facts is None else facts.lag_rows,
+        "lag_seconds": None if facts is None else _seconds(facts),
         "loaded_files": None if loading is None else loading.stop_file,
         "files_to_load": None if loading is None else loading.num_files,
         "open_batch": None if opened is None else opened.batch_number,
         "open_since": None if opened is None else opened.opened_at,
         "open_run": None if opened is None else opened.opened_by.run,
-        "owner": None if view.owner is None else view.owner.writer.owner,
-        "owner_since": None if view.owner is None else view.owner.since,
+        "owner": None if owner is None else owner.writer.owner,
+        "owner_since": None if owner is None else owner.since,
         "waits_for": waits_for,
         "trouble": None if session is None else _trouble(session),
-        "last_failure": _last_failure(known),
-        "cursor_expires_at": None if facts.next_expiry is None else facts.next_expiry.at,
-        **_pins(pipeline.name, session, view),
+        "last_failure": None if trouble is None else f"{trouble.at} {trouble.phase}: {trouble.sentence}",
+        "cursor_expires_at": None if expiry is None else expiry.at,
+        "pin_branch": None if pins is None else pins.branch,
+        "oldest_pinned_at": None if pins is None else pins.oldest_at,
+        "pinned_snapshots": 0 if pins is None else pins.snapshots,
+        "pinned_up_to_snapshot_id": id_json(None if pins is None else pins.up_to_snapshot_id),
         **(_sink(pipeline, known) if pipeline.delivers else {}),
     }
 
@@ -88,12 +92,7 @@ def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
     return session, None
 
 
-def _table_facts(session: PipelineSession | None, cursor: Cursor | None) -> TableFacts:
-    if session is None:
-        return TableFacts(
-            cursor_timestamp=None, head_snapshot_id=None, head_timestamp=None, lag_snapshots=None, lag_rows=None,
-            waiting_since=None, next_expiry=None,
-        )  # fmt: skip
+def _table_facts(session: PipelineSession, cursor: Cursor | None) -> TableFacts:
     return TableFacts.of(
         session.table,
         branch=session.pipeline.branch,
@@ -122,21 +121,6 @@ def _trouble(session: PipelineSession) -> str | None:
         is_awaited = session.pipeline.wait_for_table and isinstance(error, TABLE_IS_MISSING)
         return None if is_awaited else error.sentence
     return None
-
-
-def _last_failure(known: PipelineStatus | None) -> str | None:
-    trouble = None if known is None else known.trouble
-    return None if trouble is None else f"{trouble.at} {trouble.phase}: {trouble.sentence}"
-
-
-def _pins(pipeline: str, session: PipelineSession | None, view: CheckpointView) -> dict[str, object]:
-    pins = None if session is None else pins_of(session.table, pipeline, view)
-    return {
-        "pin_branch": None if pins is None else pins.branch,
-        "oldest_pinned_at": None if pins is None else pins.oldest_at,
-        "pinned_snapshots": 0 if pins is None else pins.snapshots,
-        "pinned_up_to_snapshot_id": id_json(None if pins is None else pins.up_to_snapshot_id),
-    }
 
 
 def _seconds(facts: TableFacts) -> float | None:

@@ -26,12 +26,9 @@ from icefloe.sinks.sink import PartDelivery
 from icefloe.units import format_bytes
 
 _COUNTS: Final = {
-    "batch": "batch",
-    "documents": "documents",
-    "there before": "repeated",
-    "superseded": "superseded",
+    "batch": "batch", "documents": "documents", "there before": "repeated", "superseded": "superseded",
     "dead letters": "dead_letters",
-}
+}  # fmt: skip
 """The columns of a delivery, and their keys in JSON."""
 _LEFTOVERS: Final = ("pipeline", "place", "batches", "files", "bytes", "may go because")
 _MOST_NUMBERS: Final = 8

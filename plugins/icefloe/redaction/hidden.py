@@ -38,7 +38,7 @@ _PLACES: Final = frozenset({"abfs", "abfss", "file", "gs", "hdfs", "memory", "s3
 """Schemes whose paths are the places of data, which an error must be able to name."""
 _ACCOUNTS: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _URL_KEY: Final = re.compile(r"(^|[._-])(ur[il]|endpoint|host|proxy)([._-]|$)|endpoint$")
-_LONG: Final = 12
+_LONG_PART: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _parts(key: str, value: str) -> Iterator[HiddenValue]:
     for word in re.split(r"[\s;,]+", value):
         _, _, assigned = word.partition("=")
         for part in {word, assigned} - {value}:
-            if len(part) >= _LONG:
+            if len(part) >= _LONG_PART:
                 yield HiddenValue(part, is_secret=True)
 
 
@@ -174,7 +174,7 @@ def _of_url(url: str, *, is_secret: bool) -> Iterator[HiddenValue]:
     if scheme not in _PLACES:
         path = address[address.find("/") :] if "/" in address else ""
         yield HiddenValue(path, is_secret=is_secret)
-        yield from (HiddenValue(part, is_secret=is_secret) for part in path.split("/") if len(part) >= _LONG)
+        yield from (HiddenValue(part, is_secret=is_secret) for part in path.split("/") if len(part) >= _LONG_PART)
 
 
 _SHORTEST: Final = 4

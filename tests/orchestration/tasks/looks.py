@@ -1,4 +1,4 @@
-"""What the sensor and its trigger find when they look."""
+"""Looks of the sensor and its trigger: their results in turn."""
 
 import asyncio
 from collections.abc import Callable

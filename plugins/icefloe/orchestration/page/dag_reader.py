@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias
 
 from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun
@@ -102,43 +102,8 @@ class DagState:
         return next((run for run in self.runs if not run.is_unfinished), None)
 
 
-class TroubleDocument(TypedDict, total=False):
-    """Why a task failed."""
-
-    phase: str
-    sentence: str
-
-
-class DeliveryDocument(TypedDict):
-    """The last delivery to the pipeline's sink."""
-
-    url: str
-    visible_at: str
-    lag_seconds: float | None
-
-
-class StatusDocument(TypedDict, total=False):
-    """The keys that the page reads; see `PipelineStatus`."""
-
-    updated_at: str
-    cursor_snapshot_id: str | None
-    cursor_timestamp: str | None
-    head_snapshot_id: str | None
-    head_timestamp: str | None
-    lag_snapshots: int | None
-    lag_rows: int | None
-    waiting_since: str | None
-    open_batch: int | None
-    open_since: str | None
-    open_run: str | None
-    owner: str | None
-    last_batch: int | None
-    last_committed_at: str | None
-    trouble: TroubleDocument | None
-    next_expiry: object
-    pins: object
-    recent: list[dict[str, object]]
-    last_delivery: DeliveryDocument | None
+StatusDocument: TypeAlias = Mapping[str, Any]
+"""The JSON of a `PipelineStatus`."""
 
 
 class FactsCache:

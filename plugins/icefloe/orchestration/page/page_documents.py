@@ -13,10 +13,11 @@ from icefloe.batch.context.session import open_table
 from icefloe.batch.status.publish_status import TableFacts
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.history import History
+from icefloe.iceberg.table import Table
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.page.batch_page import batch_document, runs_by_batch
 from icefloe.orchestration.page.checkpoint_reader import CheckpointReader, DocumentCache, Found
-from icefloe.orchestration.page.dag_reader import DagReader, DagState, RunState
+from icefloe.orchestration.page.dag_reader import DagReader, DagState
 from icefloe.orchestration.page.pipeline_page import (
     newest_batch,
     overview_document,
@@ -77,38 +78,24 @@ def as_of_now(status: Found, look: Found) -> Found:
 def _look(
     pipeline: Pipeline, cursor_snapshot_id: int | None, cursor_timestamp: str | None, *, is_loading: bool
 ) -> dict[str, Any]:
-    expanded = pipeline.expanded(os.environ)
-    table = open_table(expanded, resolve_credentials(expanded))
+    expanded, table = _open(pipeline)
     facts = TableFacts.of(
         table, branch=expanded.branch, cursor_snapshot_id=cursor_snapshot_id, cursor_timestamp=cursor_timestamp,
         is_loading=is_loading,
     )  # fmt: skip
-    looked_at = now_text()
-    return {**asdict(facts), "head_snapshot_id": id_json(facts.head_snapshot_id), "next_expiry": _expiry(facts),
-            "updated_at": looked_at}  # fmt: skip
-
-
-def _expiry(facts: TableFacts) -> dict[str, str] | None:
     expiry = facts.next_expiry
-    return None if expiry is None else {"snapshot_id": str(expiry.snapshot_id), "at": expiry.at}
+    return {
+        **asdict(facts),
+        "head_snapshot_id": id_json(facts.head_snapshot_id),
+        "next_expiry": None if expiry is None else {"snapshot_id": str(expiry.snapshot_id), "at": expiry.at},
+        "updated_at": now_text(),
+    }
 
 
 _FRESH_SECONDS: Final = 10.0
 _DEADLINE_SECONDS: Final = 15.0
 _MOST: Final = 1_000
 _FIGURES: Final = {"added-records": "added_rows", "deleted-records": "deleted_rows", "added-files-size": "added_bytes"}
-
-
-class SnapshotHistory:
-    """Loads tables through their catalogs within a few seconds."""
-
-    def __init__(self) -> None:
-        self._cache = DocumentCache(fresh_seconds=_FRESH_SECONDS, deadline_seconds=_DEADLINE_SECONDS)
-
-    def of(self, pipeline: Pipeline) -> Found:
-        """The `history_document` of the branch, or why it cannot be read."""
-        key = f"the history of {pipeline.table} ({pipeline.name})"
-        return self._cache.get({key: lambda: _load(pipeline)})[key]
 
 
 def history_document(history: History, branch: str) -> dict[str, Any]:
@@ -136,9 +123,13 @@ def history_document(history: History, branch: str) -> dict[str, Any]:
     }
 
 
-def _load(pipeline: Pipeline) -> dict[str, Any]:
+def _open(pipeline: Pipeline) -> tuple[Pipeline, Table]:
     expanded = pipeline.expanded(os.environ)
-    table = open_table(expanded, resolve_credentials(expanded))
+    return expanded, open_table(expanded, resolve_credentials(expanded))
+
+
+def _load(pipeline: Pipeline) -> dict[str, Any]:
+    expanded, table = _open(pipeline)
     return history_document(History.of(table), expanded.branch)
 
 
@@ -160,7 +151,7 @@ class PageDocuments:
     def __init__(self) -> None:
         self._dags = DagReader()
         self._checkpoints = CheckpointReader()
-        self._history = SnapshotHistory()
+        self._histories = DocumentCache(fresh_seconds=_FRESH_SECONDS, deadline_seconds=_DEADLINE_SECONDS)
         self._tables = TableWatch()
 
     def dag_ids(self, session: Session) -> list[str]:
@@ -197,8 +188,7 @@ class PageDocuments:
         """One batch of a pipeline."""
         dag = self._dag(session, dag_id)
         status, _ = self._status(dag)
-        found = self._report(dag, number, None)
-        phases = self._phases(dag, number, None, found)
+        found, phases = self._read(dag, number, None)
         runs = runs_by_batch(dag.runs).get(number, [])
         document = batch_document(dag, number, runs, status.value, found, phases, now=datetime.now(UTC))
         if found.value is None and document["run"] is None and (status.value or {}).get("open_batch") != number:
@@ -211,15 +201,20 @@ class PageDocuments:
         run = self._dags.run(session, dag_id, run_id)
         if run is None:
             raise UnknownPageError(f"{dag_id} has no run {run_id}")
-        found = self._report_of_run(dag, run)
-        phases = self._phases(dag, run.batch_number, run.result("plan").get("backfill_id"), found)
+        found, phases = self._read(dag, run.batch_number, run.result("plan").get("backfill_id"))
+        commit = run.tasks.get("commit")
+        if commit is None or commit.state != "success":
+            found = Found()
         status, _ = self._status(dag)
         return batch_document(dag, run.batch_number, [run], status.value, found, phases, now=datetime.now(UTC))
 
     def snapshots(self, session: Session, dag_id: str) -> dict[str, Any]:
         """The history of a pipeline's table."""
         dag = self._dag(session, dag_id)
-        found = Found() if dag.facts.pipeline is None else self._history.of(dag.facts.pipeline)
+        found, pipeline = Found(), dag.facts.pipeline
+        if pipeline is not None:
+            key = f"the history of {pipeline.table} ({pipeline.name})"
+            found = self._histories.get({key: partial(_load, pipeline)})[key]
         return {
             "now": datetime.now(UTC).isoformat(),
             "pipeline": pipeline_row(dag, *self._status(dag), now=datetime.now(UTC)),
@@ -247,20 +242,11 @@ class PageDocuments:
         looks = self._tables.looks({key: (pipeline, written[key]) for key, pipeline in pipelines.items()})
         return {key: as_of_now(found, looks.get(key, Found())) for key, found in written.items()}, looks
 
-    def _report(self, dag: DagState, number: int | None, backfill_id: str | None) -> Found:
-        if dag.facts.pipeline is None or number is None:
-            return Found()
-        return self._checkpoints.reports(dag.facts.pipeline, [number], backfill_id=backfill_id)[number]
-
-    def _phases(
-        self, dag: DagState, number: int | None, backfill_id: str | None, report: Found
-    ) -> list[dict[str, Any]]:
-        if dag.facts.pipeline is None or number is None or report.value is not None:
-            return []
-        return self._checkpoints.phases(dag.facts.pipeline, number, backfill_id=backfill_id)
-
-    def _report_of_run(self, dag: DagState, run: RunState) -> Found:
-        commit = run.tasks.get("commit")
-        is_done = commit is not None and commit.state == "success"
-        backfill_id = run.result("plan").get("backfill_id")
-        return self._report(dag, run.batch_number, backfill_id) if is_done else Found()
+    def _read(self, dag: DagState, number: int | None, backfill_id: str | None) -> tuple[Found, list[dict[str, Any]]]:
+        """The report of a batch, otherwise its phases."""
+        pipeline = dag.facts.pipeline
+        if pipeline is None or number is None:
+            return Found(), []
+        report = self._checkpoints.reports(pipeline, [number], backfill_id=backfill_id)[number]
+        phases = [] if report.value else self._checkpoints.phases(pipeline, number, backfill_id=backfill_id)
+        return report, phases

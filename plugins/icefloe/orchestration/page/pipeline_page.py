@@ -64,13 +64,8 @@ def pipeline_document(
         "pipeline": row,
         "batches": entries,
         "next_before": oldest if oldest > 0 else None,
-        "backfills": [entry for each in backfills for entry in backfill_rows(each)],
+        "backfills": [_backfill(each.dag_id, run) for each in backfills for run in each.runs],
     }
-
-
-def backfill_rows(dag: DagState) -> list[dict[str, Any]]:
-    """The runs of a backfill DAG, newest first."""
-    return [_backfill(dag.dag_id, run) for run in dag.runs]
 
 
 def _entry(number: int, found: Found, runs: list[RunState]) -> dict[str, Any]:
@@ -127,7 +122,7 @@ def overview_document(
 
 def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: datetime) -> dict[str, Any]:
     """One pipeline; see `overview_document`."""
-    status: StatusDocument = found.value or StatusDocument()
+    status: StatusDocument = found.value or {}
     pipeline = dag.facts.pipeline
     health = health_of(dag, found.value, now=now)
     return {

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -52,7 +52,7 @@ _NOTHING: Final = Work(has_open_batch=False, has_new_snapshot=False, head_snapsh
 
 def work_of(pipeline: Pipeline) -> Work:
     """The work that is there. A missing table or branch is no work with ``wait_for_table``."""
-    with _absent_table_is_transient(pipeline):
+    with absent_table_is_transient(pipeline):
         try:
             return find_work(_session(pipeline))
         except (UnknownTableError, UnknownBranchError):
@@ -82,7 +82,7 @@ def plan_batch(
     pipeline: Pipeline, request: RequestedRange | None, *, dag_id: str | None = None
 ) -> PlanResult | NothingToDo:
     """Opens or resumes a batch and writes its plan; a delivered backfill has nothing to commit."""
-    with _absent_table_is_transient(pipeline):
+    with absent_table_is_transient(pipeline):
         try:
             session = _session(pipeline, current_writer())
             cores = None if session.pipeline.engine == "local" else _cores_on_spark(session)
@@ -94,7 +94,8 @@ def plan_batch(
     plan = opened.plan
     if request is None:
         # If there is nothing to do, no batch is open, and trouble of any task of an earlier run is over.
-        _send_status(publish_status(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id))
+        status = publish_status(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id)
+        _send_status(status)
     if plan is None or opened.reference is None:
         why = "this range was delivered before" if opened.is_committed else "nothing new was committed to the table"
         return _nothing_to_do(pipeline, why, was_delivered_before=opened.is_committed)
@@ -237,10 +238,6 @@ def end_trouble(pipeline: Pipeline, phase: str) -> None:
     _publish_briefly(pipeline, partial(publish_recovery, phase=phase))
 
 
-def _absent_table_is_transient(pipeline: Pipeline) -> AbstractContextManager[None]:
-    return absent_table_is_transient(pipeline, lambda: _checkpoint(pipeline))
-
-
 def _publish_briefly(pipeline: Pipeline, publish: Callable[..., None]) -> None:
     def call() -> None:
         publish(_checkpoint(pipeline), pipeline.expanded(os.environ), writer=current_writer())
@@ -313,7 +310,7 @@ class AbsentTableError(TransientError):
 
 
 @contextmanager
-def absent_table_is_transient(pipeline: Pipeline, open_checkpoint: Callable[[], Checkpoint]) -> Iterator[None]:
+def absent_table_is_transient(pipeline: Pipeline) -> Iterator[None]:
     """Lets the caller look again for a missing table that the pipeline has read.
 
     A proxy under maintenance, or a catalog whose database is being restored, answers 404 to everything.
@@ -325,7 +322,7 @@ def absent_table_is_transient(pipeline: Pipeline, open_checkpoint: Callable[[], 
     try:
         yield
     except UnknownTableError as error:
-        if not _has_batch(pipeline, open_checkpoint):
+        if not _has_batch(pipeline):
             raise
         raise AbsentTableError(
             f"{error.sentence}; {pipeline.name} has read this table, so it is looked for again: a catalog or proxy "
@@ -356,9 +353,9 @@ class AbsencePatience:
             )
 
 
-def _has_batch(pipeline: Pipeline, open_checkpoint: Callable[[], Checkpoint]) -> bool:
+def _has_batch(pipeline: Pipeline) -> bool:
     try:
-        view = open_checkpoint().look()
+        view = _checkpoint(pipeline).look()
     except IcefloeError as error:
         logger.warning("nobody knows if %s has read its table before: %s", pipeline.name, error.sentence)
         return False
