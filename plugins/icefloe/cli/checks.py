@@ -286,19 +286,11 @@ def _compare(session: PipelineSession, sink: Sink, arguments: Namespace, screen:
         found = verify_delivery(session, sink, sample=arguments.sample)
     for note in found.notes:
         screen.say(f"note: {note}")
-    screen.answer(
-        {
-            "pipeline": session.pipeline.name,
-            "table": session.pipeline.table,
-            "sink": found.url,
-            "snapshot_id": None if found.snapshot_id is None else str(found.snapshot_id),
-            "is_equal": found.is_equal,
-            "rows": found.rows,
-            "counts": found.counts,
-            "keys": found.keys,
-            "notes": found.notes,
-        }
-    )
+    screen.answer({
+        "pipeline": session.pipeline.name, "table": session.pipeline.table, "sink": found.url,
+        "snapshot_id": None if found.snapshot_id is None else str(found.snapshot_id), "is_equal": found.is_equal,
+        "rows": found.rows, "counts": found.counts, "keys": found.keys, "notes": found.notes,
+    })  # fmt: skip
     if not found.is_equal:
         raise TerminalError(*found.sentences, sentences=found.sentences)
     if found.snapshot_id is not None:

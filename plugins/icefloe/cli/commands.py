@@ -200,12 +200,8 @@ COMMANDS: Final = (
         example=("flights_changes",),
         arguments=(
             _PIPELINE,
-            _option(
-                "--sample",
-                type=positive,
-                metavar="N",
-                help="compare N rows, chosen at random (not for sink.type files)",
-            ),
+            _option("--sample", type=positive, metavar="N",
+                help="compare N rows, chosen at random (not for sink.type files)"),
             _JSON,
         ),
     ),
@@ -239,14 +235,11 @@ COMMANDS: Final = (
         ),
         arguments=(
             _PIPELINE,
-            _option(
-                "--sink", metavar="FILE", help="a YAML file with the key `sink`; without it, the sink of the pipeline"
-            ),
+            _option("--sink", metavar="FILE",
+                help="a YAML file with the key `sink`; without it, the sink of the pipeline"),
             _option("--batches", type=batch_numbers, metavar="A-B", help="their numbers, such as 0-41 or 7"),
-            _flag(
-                "--dead-letters",
-                "send what the sink refused for good again; what it takes leaves the folder of dead letters",
-            ),
+            _flag("--dead-letters",
+                "send what the sink refused for good again; what it takes leaves the folder of dead letters"),
             _flag("--dry-run", "with --dead-letters: only count them"),
             _BACKFILL,
             _JSON,
@@ -260,13 +253,8 @@ COMMANDS: Final = (
         example=("flights_search --older-than 30d --dry-run",),
         arguments=(
             _PIPELINE,
-            _option(
-                "--older-than",
-                type=age,
-                metavar="AGE",
-                required=True,
-                help="by the time of the commit, such as 12h or 30d",
-            ),
+            _option("--older-than", type=age, metavar="AGE", required=True,
+                help="by the time of the commit, such as 12h or 30d"),
             *_CONSENT,
             _JSON,
         ),
@@ -289,15 +277,10 @@ COMMANDS: Final = (
                 help="delete files of no known batch if they are older, by the clock of their store, such as 12h or "
                 "30d; default: %(default)s",
             ),
-            _flag(
-                "--forgotten",
-                "also delete the files of checkpoints that are gone, once all of them are older than that",
-            ),
-            _option(
-                "--coordination",
-                metavar="TABLE",
-                help="the table that coordinates the storage, such as dynamodb://icefloe, as pipeline files name it",
-            ),
+            _flag("--forgotten",
+                "also delete the files of checkpoints that are gone, once all of them are older than that"),
+            _option("--coordination", metavar="TABLE",
+                help="the table that coordinates the storage, such as dynamodb://icefloe, as pipeline files name it"),
             _JSON,
         ),
     ),

@@ -49,15 +49,11 @@ def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
             if outcome is BatchOutcome.ABANDONED:
                 done = f"batch {number} is abandoned; tasks of it that still run stop by themselves"
         screen.say("nothing was changed" if outcome is None else f"{name}: {done}")
-    screen.answer(
-        {
-            "pipeline": pipeline.name,
-            "backfill_id": arguments.backfill,
-            "batch": None if end is None else end.offset.batch_number,
-            "outcome": outcome,
-            "cursor_snapshot_id": None if end is None else id_json(_cursor_id(end)),
-        }
-    )
+    screen.answer({
+        "pipeline": pipeline.name, "backfill_id": arguments.backfill,
+        "batch": None if end is None else end.offset.batch_number, "outcome": outcome,
+        "cursor_snapshot_id": None if end is None else id_json(_cursor_id(end)),
+    })  # fmt: skip
 
 
 def _is_wanted(question: str, arguments: Namespace) -> bool:
@@ -108,17 +104,12 @@ def set_cursor(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None
             outcome = make_move(session, change.offset).outcome
         said = f"the cursor is at snapshot {arguments.snapshot_id}" if outcome else "nothing was changed"
         screen.say(f"{name}: {said}")
-    screen.answer(
-        {
-            "pipeline": name,
-            "batch": None if change is None else change.offset.batch_number,
-            "outcome": outcome,
-            "cursor_snapshot_id": id_json(cursor_id),
-            "new_cursor_snapshot_id": id_json(arguments.snapshot_id),
-            "skipped": None if distance is None else asdict(distance.skipped),
-            "repeated": None if distance is None else asdict(distance.repeated),
-        }
-    )
+    screen.answer({
+        "pipeline": name, "batch": None if change is None else change.offset.batch_number, "outcome": outcome,
+        "cursor_snapshot_id": id_json(cursor_id), "new_cursor_snapshot_id": id_json(arguments.snapshot_id),
+        "skipped": None if distance is None else asdict(distance.skipped),
+        "repeated": None if distance is None else asdict(distance.repeated),
+    })  # fmt: skip
 
 
 def _settled_session(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> PipelineSession:
@@ -168,16 +159,12 @@ def reset(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
         if _is_wanted(f"Reset {pipeline.name}?", arguments):
             outcome = found.make(session).outcome
         screen.say(f"{pipeline.name}: {'the next batch begins from scratch' if outcome else 'nothing was changed'}")
-    screen.answer(
-        {
-            "pipeline": pipeline.name,
-            "batch": None if found is None else found.offset.batch_number,
-            "outcome": outcome,
-            "cursor_snapshot_id": id_json(cursor),
-            "changed": [] if found is None else [key for key, _, _ in found.differences],
-            "rows": None if found is None else found.rows,
-        }
-    )
+    screen.answer({
+        "pipeline": pipeline.name, "batch": None if found is None else found.offset.batch_number,
+        "outcome": outcome, "cursor_snapshot_id": id_json(cursor),
+        "changed": [] if found is None else [key for key, _, _ in found.differences],
+        "rows": None if found is None else found.rows,
+    })  # fmt: skip
 
 
 def _reset_facts(pipeline: Pipeline, found: PipelineReset) -> Iterator[tuple[str, str]]:
@@ -215,9 +202,6 @@ def unpin(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
     if found is not None and pipeline.pin:
         screen.say(f"note: {pipeline.path} has pin: true, so its next run pins again")
     screen.answer({
-        "pipeline": pipeline.name,
-        "table": pipeline.table,
-        "is_dropped": is_dropped,
-        "pinned_snapshots": count,
+        "pipeline": pipeline.name, "table": pipeline.table, "is_dropped": is_dropped, "pinned_snapshots": count,
         "pinned_up_to_snapshot_id": id_json(head_id),
     })  # fmt: skip

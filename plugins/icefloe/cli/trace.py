@@ -194,14 +194,10 @@ def trace(arguments: Namespace, screen: Screen) -> None:
     held = [("in the sink", "not asked")] if found.sink_rows is None else _row_lines("in the sink", found.sink_rows)
     screen.facts([("row", name), *_row_lines(f"in {session.pipeline.table}", found.table_rows), *held])
     screen.answer({
-        "pipeline": session.pipeline.name,
-        "table": session.pipeline.table,
-        "key": found.key,
+        "pipeline": session.pipeline.name, "table": session.pipeline.table, "key": found.key,
         "changes": [_document(change) for change in found.changes],
-        "pending": [_document(change) for change in found.pending],
-        "table_rows": _plain(found.table_rows),
-        "sink_rows": None if found.sink_rows is None else _plain(found.sink_rows),
-        "notes": found.notes,
+        "pending": [_document(change) for change in found.pending], "table_rows": _plain(found.table_rows),
+        "sink_rows": None if found.sink_rows is None else _plain(found.sink_rows), "notes": found.notes,
     })  # fmt: skip
 
 

@@ -169,16 +169,11 @@ def sweep(arguments: Namespace, screen: Screen) -> None:
             deleted, failures = survey.delete()
         problems = (*problems, *failures)
         screen.say(f"{deleted:,} files were deleted")
-    screen.answer(
-        {
-            "storage": arguments.storage,
-            "is_dry_run": arguments.dry_run,
-            "deleted_files": deleted,
-            "leftovers": list(map(_leftover, leftovers)),
-            "notes": list(survey.notes),
-            "problems": [problem.sentence for problem in problems],
-        }
-    )
+    screen.answer({
+        "storage": arguments.storage, "is_dry_run": arguments.dry_run, "deleted_files": deleted,
+        "leftovers": list(map(_leftover, leftovers)), "notes": list(survey.notes),
+        "problems": [problem.sentence for problem in problems],
+    })  # fmt: skip
     _raise_all(problems)
 
 
