@@ -131,14 +131,6 @@ def test_keys_of_any_type_that_a_filter_has_find_the_row_and_its_json_has_no_bar
     assert [change["row"] for change in again["changes"]] == [row]
 
 
-def test_a_binary_key_is_refused_without_a_word_about_the_pipeline_file(tmp_path: Path) -> None:
-    made = keyed_by_other_types(tmp_path)
-    run(made, identifier_columns=["bytes"])
-    refused = trace(made, "ab", identifier_columns=["bytes"])
-    sentence = "trace cannot take 'bytes=ab' of type binary, because the text of a filter cannot hold it: look for the "
-    assert (refused.code, refused.sentence) == (2, f"{sentence}row in the sink")
-
-
 @pytest.mark.parametrize("key", ["id=many", "word=a"])
 def test_a_key_that_names_no_row_is_a_usage_error(lab: Workspace, key: str) -> None:
     pipeline = lab.pipeline(engine="local")

@@ -68,17 +68,6 @@ def test_a_lane_whose_thread_gets_no_memory_says_so_and_begins_again(monkeypatch
     assert not refused.is_set()
 
 
-def test_a_lane_that_gets_no_further_thread_makes_its_calls_in_those_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    release = Event()
-    lanes = Lanes(threads=2, name="test")
-    first = lanes.submit("lane", release.wait)
-    with monkeypatch.context() as starved:
-        starved.setattr(Thread, "start", refuse)
-        second = lanes.submit("lane", lambda: 7)
-    release.set()
-    assert (first.result(timeout=30), second.result(timeout=30)) == (True, 7)
-
-
 def test_a_lane_whose_thread_died_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
     died: list[Thread] = []
 
@@ -92,7 +81,3 @@ def test_a_lane_whose_thread_died_gets_another(monkeypatch: pytest.MonkeyPatch) 
     died[0].join(30)
     assert lanes.submit("lane", lambda: 7).result(timeout=30) == 7
     assert lost.result(timeout=30) == 6
-
-
-def refuse(_: Thread) -> None:
-    raise RuntimeError("can't start new thread")

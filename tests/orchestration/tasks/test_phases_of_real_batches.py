@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from icefloe.engines.spark.application import SPARK_JOBS
 from icefloe.flow import Phase
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from orchestration.tasks.spark_phase_tasks import PREPARED
@@ -48,15 +47,6 @@ def test_a_small_batch_is_delivered_without_spark_submit(
     task.execute(context)
     assert submitted == []
     assert sorted(DocumentFolder(staged[0].folder / "documents").documents()) == ["1", "2"]
-
-
-def test_a_large_batch_is_delivered_by_spark(
-    staged: tuple[Workshop, str], submitted: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task, context = delivering(staged)
-    monkeypatch.setattr("icefloe.engines.phase_runner.SMALL_BYTES", 1)
-    task.execute(context)
-    assert [call["command"][-2:] for call in submitted] == [[str(SPARK_JOBS / "deliver.py"), staged[1]]]
 
 
 @pytest.mark.parametrize(("small_bytes", "jobs"), [(64 * 2**20, 0), (1, 1)])

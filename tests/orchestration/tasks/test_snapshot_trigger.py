@@ -90,12 +90,6 @@ def test_nothing_is_looked_at_before_the_first_look(
     assert [each >= first_look for each in looked] == [True]
 
 
-def test_a_trigger_that_an_older_release_stored_looks_at_once(make: Callable[..., Any]) -> None:
-    path, arguments = make(NEWS).serialize()
-    del arguments["first_look"]
-    assert only_event(import_string(path)(**arguments))["snapshot_id"] == 4
-
-
 DOWN = TransientError("down")
 
 
@@ -181,10 +175,7 @@ def test_the_event_is_that_of_the_provider(make: Callable[..., Any], monkeypatch
 
 
 @pytest.mark.timeout(55)  # no look at a dead catalog comes back before
-@pytest.mark.parametrize("has_one_catalog", [False, True], ids=["50 catalogs", "one catalog"])
-def test_catalogs_that_never_answer_hold_up_no_healthy_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_one_catalog: bool
-) -> None:
+def test_catalogs_that_never_answer_hold_up_no_healthy_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_table(tmp_path)
     healthy = pipeline_from(
         tmp_path,
@@ -220,7 +211,7 @@ def test_catalogs_that_never_answer_hold_up_no_healthy_one(
             pipeline_from(
                 tmp_path,
                 f"dead_{number}",
-                catalog={"type": "rest", "uri": f"http://127.0.0.1:{port}/{0 if has_one_catalog else number}"},
+                catalog={"type": "rest", "uri": f"http://127.0.0.1:{port}/{number % 2}"},
                 poll_interval="10ms",
             )
             for number in range(50)

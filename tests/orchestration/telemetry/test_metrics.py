@@ -173,13 +173,3 @@ def test_every_metric_is_in_the_table_of_the_docs(report: BatchReport) -> None:
         generic = re.sub(r"^requests\.(?!failed|again|time|found_there).*", "requests.<kind>", generic)
         generic = re.sub(r"^changes\..*", "changes.<type>", generic)
         assert re.sub(r"^batch\.committed\..*", "batch.committed.<route>", generic) in documented, json.dumps(name)
-
-
-def test_every_metric_compared_with_other_tools_is_in_a_table_of_metrics() -> None:
-    text = OPERATIONS.read_text()
-    compared = text[text.index("### Names in other tools") :].partition("\n## ")[0]
-    ours = {name for line in compared.splitlines() for name in re.findall(r"`([a-z_.<>]+)`", line)}
-    first_cells = [line.split("|")[1] for line in text.replace(compared, "").splitlines() if line.startswith("| `")]
-    metrics = {name for cell in first_cells for name in re.findall(r"`([a-z_.<>]+)`", cell)}
-    assert len(ours) > 20
-    assert ours <= metrics

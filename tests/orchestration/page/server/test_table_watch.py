@@ -52,11 +52,6 @@ def test_a_snapshot_of_another_time_is_not_the_cursor_s_although_it_has_its_id(l
     assert (look.value["lag_snapshots"], look.value["cursor_timestamp"]) == (None, written["cursor_timestamp"])
 
 
-def test_a_status_that_was_written_after_the_look_counts(tmp_path: Path) -> None:
-    status = Found(value={"lag_snapshots": 0, "updated_at": "2026-01-01T00:00:01"})
-    assert as_of_now(status, Found(value={"lag_snapshots": 3, "updated_at": "2026-01-01T00:00:00"})) == status
-
-
 def test_a_catalog_that_does_not_answer_leaves_the_status_and_says_why(lake: Lake, tmp_path: Path) -> None:
     status = Found(value={"cursor_snapshot_id": "1", "lag_snapshots": 0})
     watch, pipeline = TableWatch(), pipeline_of(tmp_path, catalog="nowhere")
@@ -86,7 +81,3 @@ def test_one_catalog_that_hangs_holds_up_neither_the_page_nor_another(
         assert answered(lambda: watch.looks(pipelines)["flights"]).value["lag_snapshots"] == 0
     finally:
         release.set()
-
-
-def test_without_a_readable_status_nobody_looks(tmp_path: Path) -> None:
-    assert TableWatch().looks({"flights": (pipeline_of(tmp_path), Found(sentence="access is denied"))}) == {}
