@@ -10,7 +10,7 @@ __all__ = ["COMMANDS"]
 COMMANDS: Final = (
     Mutation(name="the rest for a reader that went away is written as the process ends", function="_has_lost_a_reader",
              kind=Kind.WITHOUT, place=3, suite=("tests/cli/test_command_line.py",)),
-    Mutation(name="plan fails while a pipeline waits for its table", function="_preview", kind=Kind.NEVER,
+    Mutation(name="plan fails while a pipeline waits for its table", function="awaited", kind=Kind.SECOND,
              suite=("tests/cli/test_plan.py",)),
     Mutation(name="trace prints numbers that JSON does not have", function="trace:_plain", kind=Kind.NEVER, place=4,
              suite=("tests/cli/test_trace.py",)),

@@ -17,7 +17,7 @@ from icefloe.batch.plan.batch_preview import TableCheck, next_plannable
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.batch.verify.verify_delivery import verify_delivery
 from icefloe.cli.pipeline_session import (
-    TABLE_IS_MISSING,
+    awaited,
     credentials_here,
     load_named_pipeline,
     open_session,
@@ -125,14 +125,20 @@ def validate(arguments: Namespace, screen: Screen) -> int:
         runner = _check_places(pipeline, credentials, checks)
         catalog = checks.run("catalog", lambda: _catalog_text(pipeline, credentials), str)
         if catalog is not None:
-            for session in checks.run("table", lambda: _opened(pipeline, runner), partial(_table_text, pipeline)) or ():
+            absent = f"{pipeline.table} or its branch does not exist yet; the pipeline waits for it"
+            opened = partial(_opened, pipeline, runner)
+            for session in checks.run("table", opened, lambda found: pipeline.table if found else absent) or ():
                 _check_table(session, checks)
     screen.answer({"file": str(path), "exit_code": checks.exit_code, "checks": checks.documents})
     return checks.exit_code
 
 
 def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> PhaseRunner | None:
-    runner = checks.run("engine", lambda: _usable(phase_runner(pipeline, os.environ)), partial(_engine_text, pipeline))
+    runner = checks.run(
+        "engine",
+        lambda: _usable(phase_runner(pipeline, os.environ)),
+        lambda runner: "; ".join((pipeline.engine, *runner.advice)),
+    )
     if pipeline.shuffle.transfer == "nodes":
         checks.run("node", lambda: Machine().check(), str)
     for url in filter(None, (pipeline.storage, pipeline.checkpoint)):
@@ -159,10 +165,6 @@ def _check_name(path: Path, name: str) -> None:
 def _usable(runner: PhaseRunner) -> PhaseRunner:
     runner.check_engine()
     return runner
-
-
-def _engine_text(pipeline: Pipeline, runner: PhaseRunner) -> str:
-    return "; ".join((pipeline.engine, *runner.advice))
 
 
 def _probe(url: str, credentials: Credentials) -> str:
@@ -195,21 +197,14 @@ def _advice(plain: str) -> str:
 
 
 def _opened(pipeline: Pipeline, runner: PhaseRunner | None) -> Sequence[PipelineSession]:
-    try:
+    with awaited(pipeline):
         session = open_session(pipeline)
         if runner is not None:
             runner.check_session(session)
         if pipeline.wait_for_table:
             TableCheck(session=session).head_snapshot_id()
-    except TABLE_IS_MISSING:
-        if pipeline.wait_for_table:
-            return ()
-        raise
-    return (session,)
-
-
-def _table_text(pipeline: Pipeline, opened: Sequence[PipelineSession]) -> str:
-    return pipeline.table if opened else f"{pipeline.table} or its branch does not exist yet; the pipeline waits for it"
+        return (session,)
+    return ()
 
 
 def _check_table(session: PipelineSession, checks: Checklist) -> None:
@@ -236,7 +231,11 @@ def _check_table(session: PipelineSession, checks: Checklist) -> None:
             checks.run("names", table.refuse_reserved_columns, lambda _: no_clash)
     if pipeline.pin:
         checks.run("pin", lambda: may_pin(session), partial(_pin_text, session))
-    checks.run("checkpoint", lambda: (next_plannable(session),), lambda found: _next_text(found[0]))
+    checks.run(
+        "checkpoint",
+        lambda: (next_plannable(session),),
+        lambda found: "there is nothing to do" if found[0] is None else f"batch {found[0]} can be planned",
+    )
 
 
 def _pin_text(session: PipelineSession, may_pin: bool) -> str:
@@ -244,10 +243,6 @@ def _pin_text(session: PipelineSession, may_pin: bool) -> str:
         return f"branches and tags of {session.pipeline.table} may be set"
     catalog = session.table.catalog.name
     return f"whether catalog {catalog!r} lets icefloe set branches and tags shows at the first run"
-
-
-def _next_text(batch_number: int | None) -> str:
-    return "there is nothing to do" if batch_number is None else f"batch {batch_number} can be planned"
 
 
 def verify(arguments: Namespace, screen: Screen) -> None:

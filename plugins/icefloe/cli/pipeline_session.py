@@ -4,7 +4,7 @@ import logging
 import os
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import wraps
 from typing import Final
@@ -28,6 +28,11 @@ logger = logging.getLogger(__name__)
 TABLE_IS_MISSING: Final = (UnknownTableError, UnknownBranchError)
 """The errors of a table or branch that a pipeline with ``wait_for_table`` waits for."""
 _BOUNDS: Final = ("after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "up_to_timestamp")
+
+
+def awaited(pipeline: Pipeline) -> suppress:
+    """Leaves a block at a missing table or branch that the pipeline waits for."""
+    return suppress(*(TABLE_IS_MISSING if pipeline.wait_for_table else ()))
 
 
 def load_named_pipeline(arguments: Namespace) -> Pipeline:

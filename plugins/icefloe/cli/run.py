@@ -15,7 +15,7 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.batch_preview import BatchPreview, preview_batch
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.ownership import OWNER, owner_of
-from icefloe.cli.pipeline_session import TABLE_IS_MISSING, load_named_pipeline, open_session, requested_range
+from icefloe.cli.pipeline_session import awaited, load_named_pipeline, open_session, requested_range
 from icefloe.cli.screen import Fact, Screen, answer_of, batch_text, id_text
 from icefloe.engines.phase_runner import phase_runner
 from icefloe.engines.run_batch import BatchRun, run_batch
@@ -81,17 +81,14 @@ def run(arguments: Namespace, screen: Screen) -> None:
 def _deliver(
     pipeline: Pipeline, request: RequestedRange | None, screen: Screen, *, takes_over: bool
 ) -> tuple[BatchRun, int]:
-    try:
+    with awaited(pipeline):
         with screen.under_way("opening the table"):
             session = open_session(pipeline, takes_over=takes_over)
         activity = Activity(screen.progress)
         phases = phase_runner(session.pipeline, os.environ, report_progress=activity.report)
         done = run_batch(session, request, environ=os.environ, phases=phases, observe=activity.under_way)
-    except TABLE_IS_MISSING:
-        if pipeline.wait_for_table:
-            return BatchRun(), 0
-        raise
-    return done, _left(session, done.report)
+        return done, _left(session, done.report)
+    return BatchRun(), 0
 
 
 def _left(session: PipelineSession, report: BatchReport | None) -> int:
@@ -143,13 +140,10 @@ def plan(arguments: Namespace, screen: Screen) -> None:
 
 
 def _preview(pipeline: Pipeline, request: RequestedRange | None) -> BatchPreview | str:
-    try:
+    with awaited(pipeline):
         session = open_session(pipeline)
         return preview_batch(session, request, cores=phase_runner(session.pipeline, os.environ).cores)
-    except TABLE_IS_MISSING:
-        if pipeline.wait_for_table:
-            return "nothing to do"
-        raise
+    return "nothing to do"
 
 
 def _show_plan(name: str, preview: BatchPreview, screen: Screen) -> None:

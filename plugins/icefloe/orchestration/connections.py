@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -40,21 +40,7 @@ _NOT_FOLLOWED: Final = frozenset({
 _AZURE: Final = {"sas_token": "sas_token", "tenant_id": "tenant_id"}
 
 
-class StoreConnection(Protocol):
-    """The part of an Airflow connection that opens an object store."""
-
-    conn_id: str
-    conn_type: str
-    host: str | None
-    login: str | None
-    password: str | None
-
-    @property
-    def extra_dejson(self) -> Mapping[str, Any]:
-        """The connection's extra, parsed."""
-
-
-def object_store_options(connection: StoreConnection) -> dict[str, str]:
+def object_store_options(connection: Any) -> dict[str, str]:
     """The obstore options that a connection sets.
 
     ======================  =======================================================================
@@ -109,7 +95,7 @@ def _parsed(value: object) -> object:
     return value
 
 
-def _own_options(connection: StoreConnection) -> Mapping[str, object]:
+def _own_options(connection: Any) -> Mapping[str, object]:
     written = _parsed(connection.extra_dejson.get("object_store_options") or {})
     if not isinstance(written, Mapping):
         raise TerminalError(
@@ -120,7 +106,7 @@ def _own_options(connection: StoreConnection) -> Mapping[str, object]:
     return written
 
 
-def _aws(connection: StoreConnection, extra: Mapping[str, object]) -> dict[str, object]:
+def _aws(connection: Any, extra: Mapping[str, object]) -> dict[str, object]:
     options = {option: extra.get(key) for key, option in _AWS.items()}
     # Airflow's own hooks take false for "check nothing", which is no file.
     bundle = extra.get("verify")
@@ -145,7 +131,7 @@ def _google(extra: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _azure(connection: StoreConnection, extra: Mapping[str, object]) -> dict[str, object]:
+def _azure(connection: Any, extra: Mapping[str, object]) -> dict[str, object]:
     host = (connection.host or "").removeprefix("https://").partition(".")[0]
     options = {option: extra.get(key) for key, option in _AZURE.items()}
     if options["tenant_id"]:
@@ -166,9 +152,11 @@ def find_connection(conn_id: str) -> Any | None:
 
     Code that opens a catalog or a store hides all of a connection. Others, such as Spark's, hold ordinary words too.
     """
+    from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
+
     connection = _found(conn_id)
-    if connection is None and _is_kept(conn_id):
-        # Its place answers again, or its URI is invalid.
+    # To Airflow, a failing place lacks a connection. One that has it answers again, or its URI is invalid.
+    if connection is None and any(_is_kept_by(backend, conn_id) for backend in ensure_secrets_backend_loaded()):
         connection = _found(conn_id)
     if connection is None:
         return None
@@ -191,13 +179,6 @@ def _found(conn_id: str) -> Any | None:
         return None
     except PermissionError as cause:
         raise _unanswered(conn_id, _API_SERVER, "access denied") from cause
-
-
-def _is_kept(conn_id: str) -> bool:
-    """True if a place has the missing connection: to Airflow, a failing place lacks it."""
-    from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
-
-    return any(_is_kept_by(backend, conn_id) for backend in ensure_secrets_backend_loaded())
 
 
 def _is_kept_by(backend: Any, conn_id: str) -> bool:

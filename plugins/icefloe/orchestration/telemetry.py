@@ -112,7 +112,10 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
         "map_outputs.committed": report.map_tasks,
         "map_outputs.redone": report.map_outputs_redone,
         "map_outputs.void": sum(phase.map_outputs_void for phase in report.phases),
-        "races.lost": sum(_races_lost(phase) for phase in report.phases),
+        "races.lost": sum(
+            phase.tasks_adopted + (0 if phase.requests is None else phase.requests.races_lost)
+            for phase in report.phases
+        ),
         "map_outputs.missing": sum(phase.map_outputs_missing for phase in report.phases),
         "ranges.delivered": report.ranges,
         "warnings": len(report.warnings),
@@ -158,10 +161,6 @@ def _delivery_metrics(delivery: BatchDelivery) -> Iterator[Metric]:
     yield Metric(kind="counter", name="bytes.delivered", value=delivery.bytes)
     if delivery.lag_seconds is not None:
         yield Metric(kind="timing", name="delivery.lag", value=delivery.lag_seconds)
-
-
-def _races_lost(phase: PhaseRecord) -> int:
-    return phase.tasks_adopted + (0 if phase.requests is None else phase.requests.races_lost)
 
 
 def _phase_metrics(phase: PhaseRecord) -> Iterator[Metric]:

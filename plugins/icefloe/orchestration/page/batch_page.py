@@ -65,31 +65,30 @@ def batch_document(
     Args:
         report: missing while it is open.
     """
-    run = runs[0] if runs else None
-    details = _details(report.value) or ({"phases": list(phases)} if phases else {})
+    run, pipeline = runs[0] if runs else None, dag.facts.pipeline
+    delivers = pipeline is not None and pipeline.delivers and not dag.is_backfill
+    details: dict[str, Any] = (
+        {name: report.value[name] for name in _DETAILS if report.value.get(name) is not None} if report.value else {}
+    )
+    if not details and phases:
+        details = {"phases": list(phases)}
     return {
         "now": now.isoformat(),
         "dag_id": dag.dag_id,
-        "pipeline": dag.dag_id if dag.facts.pipeline is None else dag.facts.pipeline.name,
-        "table": None if dag.facts.pipeline is None else dag.facts.pipeline.table,
+        "pipeline": dag.dag_id if pipeline is None else pipeline.name,
+        "table": None if pipeline is None else pipeline.table,
         "is_backfill": dag.is_backfill,
         "backfill_id": None if run is None else run.result("plan").get("backfill_id"),
         "batch": None if number is None else _entry(number, runs, status, report),
         "report_sentence": report.sentence if report.value is None else None,
         "run": None if run is None else _run(run),
-        "routes": {
-            route.value: [task.value for task in batch_tasks(route, delivers=_delivers(dag))] for route in Route
-        },
+        "routes": {route.value: [task.value for task in batch_tasks(route, delivers=delivers)] for route in Route},
         "earlier_runs": [_run(each) for each in runs[1:]],
         "trouble": _trouble(dag, run, status, now),
         "summary_checks": [] if report.value is None else list(report.value.get("summary_checks") or ()),
         "details": details,
         "spark": spark_links(details.get("phases", ()), run, history=history_url()),
     }
-
-
-def _delivers(dag: DagState) -> bool:
-    return dag.facts.pipeline is not None and dag.facts.pipeline.delivers and not dag.is_backfill
 
 
 def _entry(
@@ -124,16 +123,7 @@ def _trouble(
     health = health_of(of_run, status if is_latest else None, now=now)
     if health.state not in (State.FAILED, State.RETRYING, State.BROKEN):
         return None
-    return {
-        "state": health.state.value,
-        "sentence": health.sentence,
-        "task_id": health.task_id,
-        "try_number": health.try_number,
-    }
-
-
-def _details(report: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {} if report is None else {name: report[name] for name in _DETAILS if report.get(name) is not None}
+    return {name: getattr(health, name) for name in ("state", "sentence", "task_id", "try_number")}
 
 
 _FIGURES: Final = (
@@ -155,7 +145,8 @@ def committed_entry(report: Mapping[str, Any], runs: Sequence[RunState]) -> dict
         "up_to_snapshot_id": id_json(report.get("up_to_snapshot_id")),
         "audit": _audit(report),
         "warnings": list(report.get("warnings") or ()),
-        "phases": phase_seconds(runs) or _reported_phases(report),
+        "phases": phase_seconds(runs)
+        or [{"name": each["phase"], "seconds": round(each["seconds"], 3)} for each in report.get("phases") or ()],
         "run_id": runs[0].run_id if runs else None,
     }
 
@@ -167,10 +158,7 @@ def open_entry(number: int, since: str | None, runs: Sequence[RunState]) -> dict
         "batch": number,
         "state": "open",
         "opened_at": since,
-        "route": plan.get("route"),
-        "steps": plan.get("steps"),
-        "map_tasks": plan.get("map_tasks"),
-        "num_partitions": plan.get("num_partitions"),
+        **{name: plan.get(name) for name in ("route", "steps", "map_tasks", "num_partitions")},
         "after_snapshot_id": id_json(plan.get("after_snapshot_id")),
         "up_to_snapshot_id": id_json(plan.get("up_to_snapshot_id")),
         "warnings": [],
@@ -221,11 +209,6 @@ def _seconds(task: TaskState | None) -> float | None:
     if task is None or task.state == "skipped" or task.started_at is None or task.ended_at is None:
         return None
     return max(0.0, (task.ended_at - task.started_at).total_seconds())
-
-
-def _reported_phases(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    phases = report.get("phases") or ()
-    return [{"name": phase["phase"], "seconds": round(phase["seconds"], 3)} for phase in phases]
 
 
 def _audit(report: Mapping[str, Any]) -> dict[str, Any]:

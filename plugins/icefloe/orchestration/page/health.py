@@ -174,15 +174,11 @@ def _failed(dag: DagState, run: RunState, task: TaskState | None, status: Status
                 f"{task.task_id} was killed, most often because memory ran out, was marked as failed, or its worker "
                 "was lost: it left no error of its own. See its log; clear the task to go on where it stopped."
             )
-    if dag.is_paused and dag.max_failed_runs and _all_failed(dag):
+    latest = [each.state for each in dag.runs[: dag.max_failed_runs]]
+    if dag.is_paused and dag.max_failed_runs and latest == ["failed"] * dag.max_failed_runs:
         paused = f"Airflow paused the DAG after {dag.max_failed_runs} failed runs: switch it on again afterwards."
         sentence = f"{sentence.rstrip('.')}. {paused}"
     return _told(State.FAILED, run, task, sentence)
-
-
-def _all_failed(dag: DagState) -> bool:
-    latest = dag.runs[: dag.max_failed_runs]
-    return len(latest) >= dag.max_failed_runs and all(run.state == "failed" for run in latest)
 
 
 def _sentence(task: TaskState, status: StatusDocument) -> str | None:

@@ -112,9 +112,10 @@ def history_document(history: History, branch: str) -> dict[str, Any]:
             "parent_snapshot_id": id_json(snapshot.parent_snapshot_id),
             "at": time_of_ms(snapshot.timestamp_ms),
             "operation": None if snapshot.summary is None else snapshot.summary.operation.value,
-            **_figures({} if snapshot.summary is None else snapshot.summary.additional_properties),
+            **{ours: natural(figures.get(theirs, "")) for theirs, ours in _FIGURES.items()},
         }
         for snapshot in lineage[:_MOST]
+        for figures in ({} if snapshot.summary is None else snapshot.summary.additional_properties,)
     ]
     return {
         "snapshots": listed,
@@ -131,10 +132,6 @@ def _open(pipeline: Pipeline) -> tuple[Pipeline, Table]:
 def _load(pipeline: Pipeline) -> dict[str, Any]:
     expanded, table = _open(pipeline)
     return history_document(History.of(table), expanded.branch)
-
-
-def _figures(summary: Mapping[str, str]) -> dict[str, int | None]:
-    return {ours: natural(summary.get(theirs, "")) for theirs, ours in _FIGURES.items()}
 
 
 _RUNS: Final = 100

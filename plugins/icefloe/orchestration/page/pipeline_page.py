@@ -94,6 +94,7 @@ def _backfill(dag_id: str, run: RunState) -> dict[str, Any]:
 
 _ORDER: Final = list(State)
 _NOTHING: Final = Found()
+_LAG: Final = {"snapshots": "lag_snapshots", "rows": "lag_rows", "since": "waiting_since"}
 
 
 def overview_document(
@@ -129,10 +130,7 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
         "dag_id": dag.dag_id,
         "pipeline": dag.dag_id if pipeline is None else pipeline.name,
         "file": dag.facts.path,
-        "table": None if pipeline is None else pipeline.table,
-        "branch": None if pipeline is None else pipeline.branch,
-        "changes": None if pipeline is None else pipeline.changes,
-        "initial_load": None if pipeline is None else pipeline.initial_load,
+        **{key: getattr(pipeline, key, None) for key in ("table", "branch", "changes", "initial_load")},
         "sink": None if pipeline is None else _sink(pipeline, status),
         "schedule": dag.schedule,
         "is_paused": dag.is_paused,
@@ -142,19 +140,13 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
         "table_sentence": None if look is None else look.sentence,
         "is_looking": look == Found(),
         "updated_at": status.get("updated_at"),
-        "lag": {
-            "snapshots": status.get("lag_snapshots"),
-            "rows": status.get("lag_rows"),
-            "since": status.get("waiting_since"),
-        },
+        "lag": {key: status.get(name) for key, name in _LAG.items()},
         "cursor": _place(status, "cursor"),
         "head": _place(status, "head"),
         "last_batch": _numbered(status.get("last_batch"), status.get("last_committed_at")),
         "open_batch": _numbered(status.get("open_batch"), status.get("open_since")),
-        "open_run": status.get("open_run"),
-        "owner": status.get("owner"),
+        **{key: status.get(key) for key in ("open_run", "owner", "pins")},
         "expiry": status.get("next_expiry"),
-        "pins": status.get("pins"),
         "recent": status.get("recent") or [],
         "ways_out": _ways_out(dag, health, status),
     }

@@ -94,7 +94,8 @@ class PipelineFacts:
             if document.get("version") != 1:
                 continue
             if "sentence" in document:
-                return cls(sentence=_without_folder(document["sentence"], document["path"]), path=document["path"])
+                path = document["path"]
+                return cls(sentence=document["sentence"].replace(path, Path(path).name), path=path)
             try:
                 return cls(pipeline=pipeline_from_mapping(document["pipeline"]), path=document["pipeline"]["path"])
             except IcefloeError as error:
@@ -113,10 +114,6 @@ def pipeline_facts_document(pipeline: Pipeline) -> str:
 def broken_document(path: Path, sentence: str) -> str:
     """The fault of a broken file."""
     return json.dumps({"version": 1, "path": str(path), "sentence": sentence}, sort_keys=True)
-
-
-def _without_folder(sentence: str, path: str) -> str:
-    return sentence.replace(path, Path(path).name)
 
 
 def _loaded(text: str) -> dict[str, Any]:
