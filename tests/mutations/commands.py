@@ -40,7 +40,7 @@ COMMANDS: Final = (
     Mutation(name="a task goes on without the result of plan", function="given_by_plan", kind=Kind.NEVER,
              suite=(
              "tests/orchestration/dags/test_dag_factory.py::test_a_route_whose_plan_was_marked_as_success_says_what_to_clear",)),
-    Mutation(name="threads that wait for a dead place grow without end", function="answer_within", place=2,
+    Mutation(name="threads that wait for a dead place grow without end", function="answer_within", place=1,
              kind=Kind.NEVER, suite=("tests/test_patience.py",)),
     Mutation(name="a value of the environment is shown in any key", function="hide_values", kind=Kind.WITHOUT, place=6,
              suite=("tests/redaction/test_environment_values.py",)),
