@@ -1,11 +1,31 @@
 """Registers icefloe's page with Airflow. Every task process imports this file: it must stay light."""
 
+from typing import Any
+
 from airflow.plugins_manager import AirflowPlugin
 
 from icefloe.orchestration.tasks import plugin_parts
-from icefloe.orchestration.tasks.plugin_parts import BatchLink, LazyApp
+from icefloe.orchestration.tasks.plugin_parts import BatchLink
 
 __all__ = ["IcefloePlugin"]
+
+
+class LazyApp:
+    """Makes the page's application at the first request.
+
+    FastAPI and the readers take about a second to import.
+    """
+
+    def __init__(self) -> None:
+        self._app: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Hands a request on."""
+        if self._app is None:
+            from icefloe.orchestration.page.app import create_page_app
+
+            self._app = create_page_app()
+        await self._app(scope, receive, send)
 
 
 class IcefloePlugin(AirflowPlugin):  # type: ignore[misc]

@@ -14,3 +14,5 @@ Read in this order:
 - `checkpoint_reader`: reads checkpoints
 - `static`: scripts, styles and icons
 """
+
+__all__ = ["app"]

@@ -23,6 +23,8 @@ from sqlalchemy.orm import Session
 
 from icefloe.orchestration.page.page_documents import PageDocuments, UnknownPageError
 
+__all__ = ["create_page_app"]
+
 _FOLDER: Final = Path(__file__).parents[4] / "docs"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
 _CHAPTER: Final = re.compile(r"([a-z][a-z0-9_-]*)\.md(#.*)?")

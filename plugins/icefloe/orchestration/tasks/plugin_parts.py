@@ -1,11 +1,11 @@
-"""Parts of the plugin: the listener of starting components, the button of tasks, and the page's application."""
+"""The listener of Airflow's starting components, and the button of tasks."""
 
 import logging
 import os
 import sys
 import uuid
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
 from airflow.configuration import conf
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from icefloe.checkpoint.records import Writer
 
 
-__all__ = ["BatchLink", "LazyApp"]
+__all__ = ["BatchLink"]
 
 
 @hookimpl
@@ -46,24 +46,6 @@ class BatchLink(BaseOperatorLink):
         """URL of the run's tab, below Airflow's own path."""
         root = urlsplit(conf.get("api", "base_url", fallback="/") or "/").path.rstrip("/")
         return f"{root}/dags/{quote(ti_key.dag_id)}/runs/{quote(ti_key.run_id, safe='')}/plugin/icefloe-run"
-
-
-class LazyApp:
-    """Makes the page's application at the first request.
-
-    FastAPI and the readers take about a second to import.
-    """
-
-    def __init__(self) -> None:
-        self._app: Any = None
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Hands a request on."""
-        if self._app is None:
-            from icefloe.orchestration.page.app import create_page_app
-
-            self._app = create_page_app()
-        await self._app(scope, receive, send)
 
 
 logger = logging.getLogger(__name__)
