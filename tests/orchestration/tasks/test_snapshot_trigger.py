@@ -84,7 +84,12 @@ def test_nothing_is_looked_at_before_the_first_look(
     _, arguments = make(NEWS).serialize()
     first_look = datetime.now(UTC) + timedelta(milliseconds=200)
     looked: list[datetime] = []
-    monkeypatch.setattr(use_cases, "work_of", lambda _: looked.append(datetime.now(UTC)) or NEWS)
+
+    def work_of(_: Any) -> Work:
+        looked.append(datetime.now(UTC))
+        return NEWS
+
+    monkeypatch.setattr(use_cases, "work_of", work_of)
     later: dict[str, Any] = {**arguments, "first_look": first_look.isoformat()}
     only_event(PipelineSnapshotTrigger(**later))
     assert [each >= first_look for each in looked] == [True]

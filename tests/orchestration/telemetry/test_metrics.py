@@ -68,7 +68,14 @@ def report(workshop: Workshop) -> BatchReport:
     return made
 
 
-FIGURES = {"documents": 120, "repeated": 11, "retries": 12, "refused": 13, "dead_letters": 14, "superseded": 15}
+FIGURES: dict[str, Any] = {
+    "documents": 120,
+    "repeated": 11,
+    "retries": 12,
+    "refused": 13,
+    "dead_letters": 14,
+    "superseded": 15,
+}
 DELIVERY = BatchDelivery.of(
     [PartDelivery(number=0, rows=100, bytes=9000, **FIGURES)],
     sink="opensearch", url="https://search:9200/flights", visible_at=NOW.isoformat(), lag_seconds=2.5, seconds=1.0,
