@@ -15,8 +15,7 @@ from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.deliver.prove import FinishedTasks, UnfinishedTasksError, prove_and_publish
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally, merged_nodes, sentence_about
-from icefloe.batch.report import BatchDelivery, BatchReport, Distribution, SummaryCheck
-from icefloe.batch.sums import Sums
+from icefloe.batch.report import BatchDelivery, BatchReport, Distribution
 from icefloe.checkpoint.ending import BatchOutcome, Ending
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import IcefloeError, TerminalError
@@ -123,18 +122,8 @@ def _is_up_to(number: int, key: str) -> bool:
     return batch is not None and batch <= number
 
 
-def report_of(
-    batch: FinishedTasks,
-    delivered_sums: Sums,
-    *,
-    checks: tuple[SummaryCheck, ...],
-    warnings: tuple[str, ...],
-    delivery: BatchDelivery | None = None,
-) -> BatchReport:
-    """The report of a batch that is being committed now.
-
-    ``warnings`` come after those of the plan and of lost nodes.
-    """
+def report_of(batch: FinishedTasks, delivery: BatchDelivery | None) -> BatchReport:
+    """The report of a batch that is being committed now."""
     plan, records = batch.plan, batch.records
     shuffled = [record for record in records if record.data is not None]
     lost = merged_nodes(node for phase in batch.phases for node in phase.nodes_lost)
@@ -162,9 +151,9 @@ def report_of(
         ranges=len(batch.results),
         map_seconds=sum(record.seconds for record in records),
         reduce_seconds=sum(result.seconds for result in batch.results),
-        hash_sum=delivered_sums.hash_sum(),
-        summary_checks=checks,
-        warnings=(*plan.warnings, *map(sentence_about, lost), *warnings),
+        hash_sum=batch.sums.hash_sum(),
+        summary_checks=batch.checks,
+        warnings=(*plan.warnings, *map(sentence_about, lost), *batch.warnings),
         committed_at=time_text(now),
         seconds=max(0.0, (now - datetime.fromisoformat(plan.planned_at)).total_seconds()),
         phases=tuple(batch.phases),
@@ -198,13 +187,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     running.requests.taken()
     # The proof also makes the batch whole at its folder: it writes the manifest, from which on readers see it.
     proven = prove_and_publish(running)
-    report = report_of(
-        proven.batch,
-        proven.sums,
-        checks=proven.checks,
-        warnings=proven.warnings,
-        delivery=_delivery(running) if running.settings.delivery else None,
-    )
+    report = report_of(proven, _delivery(running) if running.settings.delivery else None)
     tally.requests = running.requests.taken()
     committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
     report = replace(report, phases=(*report.phases, committing))
@@ -235,10 +218,10 @@ def _delivery(running: RunningBatch) -> BatchDelivery:
     """The delivery of a staged batch. `UnfinishedTasksError` if there is none yet."""
     found = DeliveryRecords(running.folder.store).batch()
     if found is None:
-        raise UnfinishedTasksError(
+        raise UnfinishedTasksError.at(
+            Phase.DELIVER,
             f"batch {running.plan.batch_number} of {running.plan.pipeline} is proven, but not yet delivered to "
-            f"{running.settings.delivery['type']}; run again, or in Airflow clear {Phase.DELIVER} and its downstream "
-            "tasks: parts that were delivered are kept",
-            phase=Phase.DELIVER,
+            f"{running.settings.delivery['type']}",
+            then="parts that were delivered are kept",
         )
     return found

@@ -85,7 +85,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
                     output=output,
                     begun=begun,
                 )
-                call = _PartsCall(task=task, numbers=numbers, engine=engine, running=running, tally=tally)
+                call = _PartsCall(task=task, numbers=numbers, engine=engine, records=records, tally=tally)
                 deliveries = call.finish(sink)
             records.create_batch(
                 BatchDelivery.of(
@@ -114,7 +114,7 @@ class DeliveryRecords:
     """The records of one delivery. Of several tries the first record counts, until it is forgotten."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store, self.url = store, store.url
 
     def begin(self, facts: Mapping[str, object]) -> Mapping[str, object]:
         """Records the facts of the first try; returns those that count."""
@@ -248,7 +248,7 @@ class _PartsCall:
     task: DeliverPart
     numbers: Sequence[int]
     engine: Engine
-    running: RunningBatch
+    records: DeliveryRecords
     tally: PhaseTally
 
     def finish(self, sink: Sink) -> list[PartDelivery]:
@@ -265,7 +265,7 @@ class _PartsCall:
             if not again:
                 raise
             logger.info("batch %d: %d parts with dead letters again", self.task.batch.batch_number, len(again))
-        self._records.forget_parts(again)
+        self.records.forget_parts(again)
         self._deliver_missing()
         return self._finished(sink)
 
@@ -276,7 +276,7 @@ class _PartsCall:
 
     def _deliver_missing(self) -> frozenset[int]:
         """Errors that retrying cannot fix come first."""
-        found = self._records.parts(self.numbers)
+        found = self.records.parts(self.numbers)
         missing = [number for number, delivery in zip(self.numbers, found, strict=True) if delivery is None]
         number = self.task.batch.batch_number
         logger.info("batch %d: %d of %d parts to deliver", number, len(missing), len(self.numbers))
@@ -285,19 +285,15 @@ class _PartsCall:
         return frozenset(missing)
 
     def _deliveries(self) -> list[PartDelivery]:
-        found = [each for each in self._records.parts(self.numbers) if each is not None]
+        found = [each for each in self.records.parts(self.numbers) if each is not None]
         if len(found) < len(self.numbers):
-            url = self.running.folder.store.url
+            url = self.records.url
             raise TransientError(
                 f"records of delivered parts are gone from {url}: another run delivers these parts again, or somebody "
                 "deletes files there; run again, parts that the sink holds are not delivered twice",
                 url=url,
             )
         return found
-
-    @property
-    def _records(self) -> DeliveryRecords:
-        return DeliveryRecords(self.running.folder.store)
 
 
 def _lag_seconds(running: RunningBatch) -> float | None:

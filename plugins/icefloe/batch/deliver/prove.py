@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
 
@@ -45,19 +45,20 @@ class FinishedTasks:
     records: Sequence[MapOutputRecord]
     results: Sequence[RangeResult]
     messages: Sequence[CommitMessage]
-    phases: Sequence[PhaseRecord] = ()
+    phases: Sequence[PhaseRecord]
+    sums: Sums = field(default_factory=Sums)
+    checks: tuple[SummaryCheck, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, folder: BatchFolder, *, delivers: bool = False) -> "FinishedTasks":
+    def of(cls, folder: BatchFolder, *, delivers: bool) -> Self:
         """`UnfinishedTasksError` if a task has not finished."""
-        plan = folder.plan
-        records = _records(folder)
-        results = _results(folder) if plan.route is Route.SHUFFLE else []
-        messages = (
-            [result.message for result in results]
-            if plan.route is Route.SHUFFLE
-            else [_message(record) for record in records]
-        )
+        plan, records, results = folder.plan, _records(folder), list[RangeResult]()
+        if plan.route is Route.SHUFFLE:
+            results = _results(folder)
+            messages = [result.message for result in results]
+        else:
+            messages = [_message(record) for record in records]
         phases = load_phases(folder.store, plan.route, delivers=delivers)
         return cls(plan=plan, records=records, results=results, messages=messages, phases=phases)
 
@@ -94,15 +95,7 @@ class FinishedTasks:
         return delivered_sums
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvenSums:
-    batch: FinishedTasks
-    sums: Sums
-    checks: tuple[SummaryCheck, ...]
-    warnings: tuple[str, ...]
-
-
-def prove_and_publish(running: RunningBatch) -> ProvenSums:
+def prove_and_publish(running: RunningBatch) -> FinishedTasks:
     """Audits a batch and writes its manifest; `UnfinishedTasksError` if a part is missing or cut."""
     plan = running.plan
     batch = FinishedTasks.of(running.folder, delivers=bool(running.settings.delivery))
@@ -113,13 +106,10 @@ def prove_and_publish(running: RunningBatch) -> ProvenSums:
         running.folder_of_changes.commit(_summary(batch, sums), batch.messages)
     except DamagedPartsError as damage:
         _forget(running.folder, batch, damage)
-        phase = staging_phase(plan)
-        raise UnfinishedTasksError(
-            f"{damage.sentence}; run again, or in Airflow clear {phase} and its downstream tasks: those parts are "
-            "written again",
-            phase=phase,
+        raise UnfinishedTasksError.at(
+            staging_phase(plan), damage.sentence, then="those parts are written again"
         ) from damage
-    return ProvenSums(batch=batch, sums=sums, checks=checks, warnings=warnings)
+    return replace(batch, sums=sums, checks=checks, warnings=warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +165,6 @@ def _removing_ordinals(parts: Sequence[StagedPart]) -> set[int]:
 
 def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) -> ProvenBatch:
     plan = running.plan
-    if not plan.checkpoint_id:
-        raise ValueError("a plan without a checkpoint is delivered to no sink")
     delivered, begins_anew = running.folder.shape.delivered, running.checkpoint.begins_anew(plan.batch_number)
     schema = change_schema(delivered.arrow, with_batch=True)
     return replace(
@@ -188,16 +176,10 @@ def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) 
     )
 
 
-def committed_batch(
-    offset: OffsetRecord,
-    manifest: Manifest,
-    output: OutputMode,
-    *,
-    owner: str,
-    schema: pa.Schema,
-) -> ProvenBatch:
+def committed_batch(offset: OffsetRecord, manifest: Manifest, output: OutputMode, *, schema: pa.Schema) -> ProvenBatch:
     """A committed batch, to be delivered once more."""
-    batch = _proven(manifest, offset.spec, output, owner=owner, schema=schema, begins_anew=offset.begins_anew)
+    begins_anew = offset.begins_anew
+    batch = _proven(manifest, offset.spec, output, owner=offset.checkpoint_id, schema=schema, begins_anew=begins_anew)
     return replace(batch, is_replay=True, selected=_selected(offset))
 
 
@@ -263,6 +245,11 @@ class UnfinishedTasksError(TransientError):
 
     phase: Phase
 
+    @classmethod
+    def at(cls, phase: Phase, found: str, *, then: str) -> Self:
+        """What was found, and the phase that helps."""
+        return cls(f"{found}; run again, or in Airflow clear {phase} and its downstream tasks: {then}", phase=phase)
+
 
 def staging_phase(plan: Plan) -> Phase:
     """The phase whose tasks write to the sink, and make lost map outputs again."""
@@ -275,12 +262,11 @@ def _records(folder: BatchFolder) -> list[MapOutputRecord]:
         return folder.map_outputs.records(range(plan.num_map_tasks))
     except MissingMapOutputError as error:
         missing = error.map_ids
-        phase = staging_phase(plan)
-        raise UnfinishedTasksError(
+        raise UnfinishedTasksError.at(
+            staging_phase(plan),
             f"{len(missing)} of {plan.num_map_tasks} map tasks of batch {plan.batch_number} have no valid output (the "
-            f"first: {missing[0]}); run again, or in Airflow clear {phase} and its downstream tasks: only those run "
-            "again",
-            phase=phase,
+            f"first: {missing[0]})",
+            then="only those run again",
         ) from error
 
 
@@ -289,11 +275,11 @@ def _results(folder: BatchFolder) -> list[RangeResult]:
     found = RangeResult.load_all(folder.store, ranges)
     missing = [range_id for range_id, result in zip(ranges, found, strict=True) if result is None]
     if missing:
-        phase = staging_phase(folder.plan)
-        raise UnfinishedTasksError(
+        raise UnfinishedTasksError.at(
+            staging_phase(folder.plan),
             f"{len(missing)} of {len(found)} ranges of batch {folder.plan.batch_number} have not been read (the first: "
-            f"{missing[0]}); run again, or in Airflow clear {phase} and its downstream tasks: only those run again",
-            phase=phase,
+            f"{missing[0]})",
+            then="only those run again",
         )
     return [result for result in found if result is not None]
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import pairwise
 from typing import Final, Self
 
@@ -101,23 +100,18 @@ class MemoryBudget:
     """Bytes that may be kept between reading and handing on."""
 
     def __init__(self, size_bytes: int) -> None:
-        self._free_bytes = size_bytes
-
-    @property
-    def free_bytes(self) -> int:
-        """Bytes that are left."""
-        return self._free_bytes
+        self.free_bytes = size_bytes
 
     def take(self, size_bytes: int) -> bool:
         """True if enough bytes were left to take."""
-        if size_bytes > self._free_bytes:
+        if size_bytes > self.free_bytes:
             return False
-        self._free_bytes -= size_bytes
+        self.free_bytes -= size_bytes
         return True
 
     def give_back(self, size_bytes: int) -> None:
         """Returns bytes that were taken."""
-        self._free_bytes += size_bytes
+        self.free_bytes += size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +144,7 @@ class HashedRows:
 
     def rows(self, effects: Sequence[Effect], reader: TableRowReader) -> Iterator[WeightedRows]:
         """The rows that effects touch."""
-        touched = reduce(RowSet.union, (effect.rows for effect in effects), RowSet(positions=np.zeros(0, np.int64)))
-        wanted = touched.among(np.arange(len(self.hashes)))
+        wanted = RowSet.union_of([effect.rows for effect in effects]).among(np.arange(len(self.hashes)))
         start = 0
         for batch in self._rows_at(wanted if self.places is None else self.places[wanted], reader):
             positions = wanted[start : start + batch.num_rows]

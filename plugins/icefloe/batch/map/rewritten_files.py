@@ -1,8 +1,7 @@
 """Pairs of files of which one probably rewrites the other, and the rows that differ. Each file is read once."""
 
 from collections.abc import Collection, Iterator, Sequence
-from math import inf
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,8 @@ _MOST_DIFFERING: Final = 0.25
 """If a greater share of rows differs from its partners, hashing is cheaper."""
 _LEAST_PAIRED: Final = 0.3
 """If a smaller share has partners, hashing is cheaper. If every second row is gone, half of a sample has partners."""
+_MOST_LOST_PAIRS: Final = 2
+"""After so many pairs that had to be read in vain, the others are probably like them."""
 
 
 class FileWindow:
@@ -233,67 +234,33 @@ def compare_rewritten(
 ) -> Iterator[tuple[FastWay | None, HashedRows, HashedRows]]:
     """The rows that are left of pairs if equal rows in the same order cancel."""
     pairs = [pair for pair in rewritten_pairs(files) if ways]
-    memory = _Ample.of(pairs, budget) or _Scarce(budget)
+    # If half of the memory holds the hashes of all pairs, no file is read twice. If memory is scarce, unlike files are
+    # left out, as they are read for each slice of the hashes anyway.
+    needed_bytes = sum(map(_rows_of, pairs)) * BYTES_PER_HASHED_ROW
+    is_ample = 2 * needed_bytes <= budget.free_bytes
+    if is_ample:
+        budget.take(needed_bytes)
     lost_pairs = 0
     for pair in pairs:
-        if lost_pairs >= memory.most_lost_pairs:
+        if lost_pairs >= _MOST_LOST_PAIRS and not is_ample:
             return
         rows = _rows_of(pair)
-        most_rows = memory.most_left_rows(rows)
+        most_rows = rows if is_ample else budget.free_bytes // BYTES_PER_HASHED_ROW
         sides = [FileWindow(FileTally(file), reader, budget, most_left_rows=most_rows) for file in pair]
         way = cancel_in_order(*sides, ways=ways)
         lefts = [side.remaining for side in sides]
-        if (way is not None or memory.holds_unlike) and all(side.leave_rest() for side in sides):
-            memory.keep(sum(left.num_rows for left in lefts), of=rows)
+        if (way is not None or is_ample) and all(side.leave_rest() for side in sides):
+            left_bytes = sum(left.num_rows for left in lefts) * BYTES_PER_HASHED_ROW
+            if is_ample:
+                budget.give_back(rows * BYTES_PER_HASHED_ROW - left_bytes)
+            else:
+                budget.take(min(budget.free_bytes, left_bytes))
             first, second = (left.hashed_rows() for left in lefts)
             yield way, first, second
         else:
             lost_pairs += 1
             for left in lefts:
                 left.forget()
-
-
-class _Ample:
-    """Memory for the hashes of all pairs: no file is read twice."""
-
-    most_lost_pairs: float = inf
-    holds_unlike = True
-
-    def __init__(self, budget: MemoryBudget) -> None:
-        self._budget = budget
-
-    @classmethod
-    def of(cls, pairs: Sequence[tuple[FileEffects, FileEffects]], budget: MemoryBudget) -> Self | None:
-        """Takes at most half of the free memory; None if that is too little."""
-        needed_bytes = sum(map(_rows_of, pairs)) * BYTES_PER_HASHED_ROW
-        if 2 * needed_bytes > budget.free_bytes:
-            return None
-        budget.take(needed_bytes)
-        return cls(budget)
-
-    def most_left_rows(self, rows: int) -> int:
-        return rows
-
-    def keep(self, left_rows: int, *, of: int) -> None:
-        self._budget.give_back((of - left_rows) * BYTES_PER_HASHED_ROW)
-
-
-class _Scarce:
-    """Too little memory: unlike files are left out, as they are read for each slice of the hashes anyway."""
-
-    most_lost_pairs: float = 2
-    """After so many pairs that had to be read in vain, the others are probably like them."""
-    holds_unlike = False
-
-    def __init__(self, budget: MemoryBudget) -> None:
-        self._budget = budget
-
-    def most_left_rows(self, _rows: int) -> int:
-        """As many as memory holds."""
-        return self._budget.free_bytes // BYTES_PER_HASHED_ROW
-
-    def keep(self, left_rows: int, *, of: int) -> None:  # noqa: ARG002 - none of the others was taken
-        self._budget.take(min(self._budget.free_bytes, left_rows * BYTES_PER_HASHED_ROW))
 
 
 def _rows_of(pair: tuple[FileEffects, FileEffects]) -> int:

@@ -291,10 +291,4 @@ class Redelivery:
                 url=self.checkpoint.url,
                 batch_number=number,
             )
-        return committed_batch(
-            offset,
-            manifest,
-            output,
-            owner=offset.checkpoint_id,
-            schema=kept.schema(manifest),
-        )
+        return committed_batch(offset, manifest, output, schema=kept.schema(manifest))
