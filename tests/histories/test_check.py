@@ -56,15 +56,10 @@ def test_the_right_changes_pass() -> None:
     check(NET, net=True)
 
 
-@pytest.mark.parametrize("missing", range(len(EACH)))
-def test_a_change_that_is_missing_is_reported(missing: int) -> None:
-    with pytest.raises(WrongChangesError, match="counted wrong"):
-        check([change for index, change in enumerate(EACH) if index != missing])
-
-
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
+        *((EACH[:missing] + EACH[missing + 1 :], "counted wrong") for missing in range(len(EACH))),
         ([*EACH, ("INSERT", 1, 7, "made up")], "counted wrong"),
         ([*EACH, ("DELETE", 1, 2, "b"), ("INSERT", 1, 2, "b")], "take each other back"),
         ([("DELETE", 0, 1, "a"), ("INSERT", 0, 1, "A"), *EACH[2:]], "change types are"),

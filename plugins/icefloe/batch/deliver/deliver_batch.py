@@ -298,6 +298,5 @@ class _PartsCall:
 
 def _lag_seconds(running: RunningBatch) -> float | None:
     """From the last commit of the batch until now."""
-    if not running.plan.spec.steps:
-        return None
-    return max(0.0, time.time() - running.plan.spec.steps[-1].commit_timestamp_us / 1e6)
+    steps = running.plan.spec.steps
+    return max(0.0, time.time() - steps[-1].commit_timestamp_us / 1e6) if steps else None

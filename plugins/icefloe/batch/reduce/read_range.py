@@ -130,13 +130,6 @@ class _Survivors(NamedTuple):
         )
 
 
-class _Left(NamedTuple):
-    positions: NDArray[np.int64]
-    weights: NDArray[np.int64]
-    ordinals: NDArray[np.int32]
-    last_ordinal: int
-
-
 class GroupChanges:
     """Turns groups of rows into changes. Without ``cancelled`` no row can be cancelled by other identities."""
 
@@ -163,19 +156,25 @@ class GroupChanges:
         table = self._shuffled.without_identity(rows)
         hashes = self._shuffled.row_hashes(rows)
         identities = self._shuffled.identities(rows) if self._shuffled.has_identity else None
-        left = self._left_of(block_rows, hashes, identities)
+        _, weights, ordinals = block_rows
+        positions, weights, ordinals, last_ordinal = self._left_of(hashes, identities, weights, ordinals)
         return _Survivors(
-            table.take(pa.array(left.positions)).combine_chunks(),
-            hashes.take(left.positions),
-            _taken(identities, left.positions),
-            left.weights,
-            left.ordinals,
-            left.last_ordinal,
+            table.take(pa.array(positions)).combine_chunks(),
+            hashes.take(positions),
+            _taken(identities, positions),
+            weights,
+            ordinals,
+            last_ordinal,
         )
 
-    def _left_of(self, block_rows: BlockRows, hashes: RowHashes, identities: RowHashes | None) -> _Left:
-        """Rows that cancel neither among themselves nor against other identities."""
-        _, weights, ordinals = block_rows
+    def _left_of(
+        self,
+        hashes: RowHashes,
+        identities: RowHashes | None,
+        weights: NDArray[np.int64],
+        ordinals: NDArray[np.int32],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], int]:
+        """Positions, weights, ordinals of rows that cancel neither among themselves nor against other identities."""
         # If other identities may cancel rows, equal rows of two identities must stay apart until that is applied.
         keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
         positions, weights = consolidate(keys, ordinals, weights)
@@ -189,14 +188,12 @@ class GroupChanges:
                 weights=weights,
             )
             positions = positions[kept]
-        left = _Left(positions, weights, ordinals, last_ordinal)
-        if self._cancelled is None or identities is None or not len(hashes):
-            return left
-        cancelled = self._cancelled.of(hashes, identities)
-        if not len(cancelled.weights):
-            return left
-        kept, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
-        return left._replace(positions=positions[kept], weights=weights, ordinals=ordinals[kept])
+        if self._cancelled is not None and identities is not None and len(hashes):
+            cancelled = self._cancelled.of(hashes, identities)
+            if len(cancelled.weights):
+                kept, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
+                positions, ordinals = positions[kept], ordinals[kept]
+        return positions, weights, ordinals, last_ordinal
 
     def _without(
         self,

@@ -91,15 +91,12 @@ class KeyDifferences:
     """
 
     counts: Counter[str] = field(default_factory=Counter)
-    kept: pa.Table
+    kept: pa.Table = field(
+        default_factory=lambda: pa.table({"key": pa.array([], pa.binary(16)), "kind": pa.array([], pa.string())})
+    )
     doubled: int = 0
     ambiguous: int = 0
     ambiguous_kept: Sequence[pa.Table] = ()
-
-    @classmethod
-    def none(cls) -> Self:
-        """No key differs."""
-        return cls(kept=pa.table({"key": pa.array([], pa.binary(16)), "kind": pa.array([], pa.string())}))
 
     @classmethod
     def between(cls, expected: KeyedRows, held: KeyedRows, *, is_log: bool) -> Self:
@@ -131,7 +128,7 @@ class KeyDifferences:
                 shown = rows.slice(0, max(0, KEPT - sum(map(len, kept)))).drop_columns(["row", "is_live", "place"])
                 if len(shown):
                     kept.append(shown.append_column("kind", pa.repeat(pa.scalar(kind), len(shown))))
-        found = pa.concat_tables(kept, promote_options="permissive") if kept else cls.none().kept
+        found = pa.concat_tables(kept, promote_options="permissive") if kept else cls().kept
         return cls(counts=+counts, kept=found, doubled=doubled, ambiguous=ambiguous, ambiguous_kept=several)
 
     @property
@@ -231,19 +228,18 @@ class Retention:
             for batch in batches
             if batch.outcome is BatchOutcome.DELIVERED
         }
-        found = {number: (held.get(number, 0), rows) for number, rows in delivered.items()}
-        fewer = {number: pair for number, pair in found.items() if pair[0] < pair[1]}
-        allowed = {number: may_lack(number) for number in fewer}
-        missing = {
-            number: (there, rows)
-            for number, (there, rows) in fewer.items()
-            if (most := allowed[number]) is not None and rows - there > most
-        }
-        return cls(
-            lost=sum(rows - there for number, (there, rows) in fewer.items() if number not in missing),
-            missing=missing,
-            doubled={number: pair for number, pair in found.items() if pair[0] > pair[1]},
-        )
+        lost, missing, doubled = 0, dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
+        for number, rows in delivered.items():
+            there = held.get(number, 0)
+            if there > rows:
+                doubled[number] = there, rows
+            elif there < rows:
+                most = may_lack(number)
+                if most is not None and rows - there > most:
+                    missing[number] = there, rows
+                else:
+                    lost += rows - there
+        return cls(lost=lost, missing=missing, doubled=doubled)
 
     def notes(self, url: str) -> tuple[str, ...]:
         """A note if a log no longer holds everything."""
@@ -252,16 +248,11 @@ class Retention:
 
     def faults(self, url: str) -> tuple[str, ...]:
         """A sentence for each batch that is there too often, or not as a whole."""
-        return (
-            *(
-                f"{url} holds {held:,} changes of batch {number}, but {delivered:,} were delivered"
-                for number, (held, delivered) in self.doubled.items()
-            ),
-            *(
-                f"{url} holds {held:,} changes of batch {number}, but {delivered:,} were delivered, and no rule of its "
-                "own has removed the others"
-                for number, (held, delivered) in self.missing.items()
-            ),
+        rule = ", and no rule of its own has removed the others"
+        return tuple(
+            f"{url} holds {held:,} changes of batch {number}, but {delivered:,} were delivered{said}"
+            for said, found in (("", self.doubled), (rule, self.missing))
+            for number, (held, delivered) in found.items()
         )
 
 

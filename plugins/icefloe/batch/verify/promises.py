@@ -14,7 +14,7 @@ from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord
+from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.schemas.column_paths import ColumnPath
@@ -172,9 +172,14 @@ class BatchPromises:
     """The promises of one batch, and the columns that show the identity."""
 
     def __init__(self, pipeline: Pipeline, checkpoint: Checkpoint, commit: CommitRecord, schema: TableSchema) -> None:
-        offset = _offset(checkpoint, commit)
-        self._batch_number = commit.batch_number
-        self._steps = offset.spec.steps
+        offset = checkpoint.offset(commit.batch_number)
+        if offset is None:
+            raise TerminalError(
+                f"the offset record of batch {commit.batch_number} is gone from the checkpoint {checkpoint.url}, "
+                "though the batch is committed: restore it",
+                batch_number=commit.batch_number,
+            )
+        self._batch_number, self._steps = commit.batch_number, offset.spec.steps
         self.identity = _identity_shown(pipeline, schema, offset.spec.identity) if commit.route == Route.SHUFFLE else ()
 
     def begin(self, part: HashSlice) -> ChangePromises:
@@ -193,17 +198,6 @@ def delivered_shape(pipeline: Pipeline, schema: TableSchema, identity: Identity)
         filter_as_written=pipeline.as_written.filter,
         table=pipeline.table,
     )
-
-
-def _offset(checkpoint: Checkpoint, commit: CommitRecord) -> OffsetRecord:
-    found = checkpoint.offset(commit.batch_number)
-    if found is None:
-        raise TerminalError(
-            f"the offset record of batch {commit.batch_number} is gone from the checkpoint {checkpoint.url}, "
-            "though the batch is committed: restore it",
-            batch_number=commit.batch_number,
-        )
-    return found
 
 
 def _identity_shown(pipeline: Pipeline, schema: TableSchema, identity: Identity) -> Sequence[ColumnPath]:

@@ -199,7 +199,7 @@ class SinkRows:
         held = KeyedRows(folder, rows=rows, names=self.names)
         for batch in self._read(keys):
             is_live = None if self.sink.keyed else pc.is_in(batch.column(CHANGE_TYPE), _LIVE)
-            held.add(self._keys(batch), self._hashes(batch), self._values(batch), is_live)
+            held.add(self._keys(batch), self._hashes(batch), self.shape.identity_of(batch), is_live)
         return held
 
     def of_table(self, state: TableState, folder: Path, *, rows: int, keys: pa.Array | None = None) -> KeyedRows:
@@ -208,12 +208,12 @@ class SinkRows:
         for batch in state.rows():
             hashes = self._keys(batch)
             if keys is None:
-                wanted.add(hashes, self._hashes(batch), self._values(batch))
+                wanted.add(hashes, self._hashes(batch), self.shape.identity_of(batch))
                 continue
             places = np.flatnonzero(pc.is_in(hashes.to_column(), keys).to_numpy(zero_copy_only=False))
             if len(places):
                 found = batch.take(pa.array(places))
-                wanted.add(hashes.take(places), self._hashes(found), self._values(found))
+                wanted.add(hashes.take(places), self._hashes(found), self.shape.identity_of(found))
         return wanted
 
     def difference(self, state: TableState) -> int:
@@ -235,17 +235,16 @@ class SinkRows:
         for batch in state.rows():
             hashes = self._keys(batch)
             order = pa.array((hashes.low ^ np.uint64(salt)).astype(np.uint64))
-            columns = [hashes.to_column(), order, *self._values(batch)]
+            columns = [hashes.to_column(), order, *self.shape.identity_of(batch)]
             rows = pa.Table.from_arrays(columns, ["key", "order", *self.names])
             chosen = rows if chosen is None else pa.concat_tables([chosen, rows])
             chosen = chosen.take(pc.select_k_unstable(chosen, min(count, len(chosen)), [("order", "ascending")]))
         return pa.table({"key": pa.array([], pa.binary(16))}) if chosen is None else chosen.drop_columns(["order"])
 
     def _read(self, keys: pa.RecordBatch | None) -> Iterable[pa.RecordBatch]:
-        columns = self.shape.delivered.arrow
-        schema = columns if self.sink.keyed else change_schema(columns, with_batch=True)
+        columns, is_keyed = self.shape.delivered.arrow, self.sink.keyed
+        schema = columns if is_keyed else change_schema(columns, with_batch=True)
         self.retained = Counter()
-        is_keyed = self.sink.keyed
         for batch in self.sink.read_back(schema, keys=keys) if is_keyed else self.written.read(self.sink, keys=keys):
             if not batch.schema.equals(schema):
                 raise TerminalError(
@@ -262,9 +261,6 @@ class SinkRows:
 
     def _keys(self, batch: pa.RecordBatch) -> RowHashes:
         return row_hashes(self.shape.identity_of(batch), key=self.shape.hash_key)
-
-    def _values(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        return self.shape.identity_of(batch)
 
     def _hashes(self, batch: pa.RecordBatch) -> RowHashes:
         return row_hashes_of_batch(batch, self.shape.delivered.arrow.names, key=self.shape.hash_key)

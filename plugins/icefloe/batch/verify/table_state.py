@@ -72,31 +72,17 @@ def since_last_load(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
 def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun]:
     """A first batch that only placed the cursor is in no run. If a snapshot expired, the next batch's schema counts."""
     only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None
-    found: list[SchemaRun] = []
+    found, there = list[SchemaRun](), History.of(table).snapshots
     # From the last one back: a batch whose snapshot expired takes the schema of the batch after it.
     for batch in reversed(batches[1:] if only_places_cursor else batches):
         following = found[-1] if found else None
-        schema = _schema_after(table, batch)
-        if following is not None and (schema is None or _fields(schema) == _fields(following.schema)):
-            found[-1] = SchemaRun(schema=following.schema, batches=(batch, *following.batches))
+        schema = TableSchema.at(table.metadata, batch.up_to_snapshot_id, after_snapshot_id=batch.after_snapshot_id)
+        is_there = batch.up_to_snapshot_id is None or batch.up_to_snapshot_id in there
+        if following is None or (is_there and schema.schema_json["fields"] != following.schema.schema_json["fields"]):
+            found.append(SchemaRun(schema=schema, batches=(batch,)))
         else:
-            found.append(SchemaRun(schema=schema or _schema(table, batch), batches=(batch,)))
+            found[-1] = SchemaRun(schema=following.schema, batches=(batch, *following.batches))
     return found[::-1]
-
-
-def _schema_after(table: Table, batch: CommitRecord) -> TableSchema | None:
-    """None if the snapshot expired."""
-    snapshot_id = batch.up_to_snapshot_id
-    is_there = snapshot_id is None or snapshot_id in History.of(table).snapshots
-    return _schema(table, batch) if is_there else None
-
-
-def _schema(table: Table, batch: CommitRecord) -> TableSchema:
-    return TableSchema.at(table.metadata, batch.up_to_snapshot_id, after_snapshot_id=batch.after_snapshot_id)
-
-
-def _fields(schema: TableSchema) -> object:
-    return schema.schema_json["fields"]
 
 
 def found_batches(session: PipelineSession) -> tuple[PipelineSession, list[CommitRecord]]:

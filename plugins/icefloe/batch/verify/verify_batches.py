@@ -63,10 +63,9 @@ def missing_manifests(session: PipelineSession) -> tuple[str, ...]:
         way_out = f"icefloe deliver {name} --batches {numbers} writes it"
     else:
         way_out = f"icefloe reset {name} writes it, and the next run loads the table again"
-    path = session.pipeline.sink.path
     sentence = (
-        f"batch {numbers} of {name} has no manifest in {path}, and later batches have one: readers stop there; "
-        f"{way_out}"
+        f"batch {numbers} of {name} has no manifest in {session.pipeline.sink.path}, and later batches have one: "
+        f"readers stop there; {way_out}"
     )
     return (sentence,)
 
@@ -231,9 +230,10 @@ def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> I
     """A sentence for each batch that does not follow the one before. A replay would miss a load delivered twice."""
     for before, batch in pairwise(batches):
         ended = before.end
-        if batch.outcome in _MOVES:
-            continue  # somebody moved the cursor on purpose
-        if not _follows(ended, batch) and not _is_reload(checkpoint, batch.batch_number):
+        if batch.outcome in _MOVES or _follows(ended, batch):
+            continue  # in a move, somebody set the cursor on purpose
+        offset = checkpoint.offset(batch.batch_number)
+        if offset is None or not offset.spec.is_reload:
             yield (
                 f"batch {batch.batch_number} in {checkpoint.url} {_beginning(batch)}, but batch {before.batch_number} "
                 f"ended at {ended}: rows were delivered twice or not at all; deliver the table into a new "
@@ -250,12 +250,6 @@ def _follows(ended: Cursor, batch: CommitRecord) -> bool:
         return is_next and batch.after_snapshot_id == batch.up_to_snapshot_id == ended.snapshot_id
     # Before the first snapshot of a table there is nothing to deliver twice.
     return batch.after_snapshot_id == ended.snapshot_id and (batch.load_part is None or ended.snapshot_id is None)
-
-
-def _is_reload(checkpoint: Checkpoint, number: int) -> bool:
-    """True if the batch loads the table again on purpose."""
-    offset = checkpoint.offset(number)
-    return offset is not None and offset.spec.is_reload
 
 
 def _beginning(batch: CommitRecord) -> str:

@@ -220,7 +220,7 @@ class _Comparison:
 
     def _differences(self, chosen: pa.Table, snapshot_ids: Sequence[int | None]) -> KeyDifferences:
         """Differences that are there at each snapshot; the sink is read by the keys."""
-        found = KeyDifferences.none()
+        found = KeyDifferences()
         if not len(chosen):
             return found
         [keys] = chosen.select(self._rows.names).combine_chunks().to_batches()
