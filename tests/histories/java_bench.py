@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import FixedType, PrimitiveType
 from pyspark.errors import PySparkException
@@ -15,7 +16,6 @@ from pyspark.errors import PySparkException
 from histories.bench import Bench, BenchOperation
 from histories.column_values import Seeds, named_row
 from histories.history import TableShape
-from histories.past_tables import past_table
 from histories.pyiceberg_bench import iceberg_schema, partition_spec
 from histories.schema_edits import JavaPartitionEdits, JavaSchemaEdits
 from support.spark.java_writers import JavaCommits, JavaWriters
@@ -129,3 +129,17 @@ class JavaBench(Bench):
 
     def expire(self, snapshot_ids: Sequence[int]) -> None:
         self.writers.expire(*snapshot_ids)
+
+
+def past_table(writers: JavaWriters, metadata_location: str, full_schema: Schema) -> Any:
+    """Java's table by one of its metadata files, with dropped columns back in its schema.
+
+    Iceberg 1.11's generic reader looks for the columns of equality deletes in the table's schema of now alone, and
+    fails where one was dropped.
+    """
+    iceberg, io = writers._iceberg, writers._java.io()
+    metadata = iceberg.TableMetadataParser.read(io, metadata_location)
+    schema = iceberg.SchemaParser.fromJson(full_schema.model_dump_json())
+    builder = iceberg.TableMetadata.buildFrom(metadata).setCurrentSchema(schema, metadata.lastColumnId())
+    metadata = builder.discardChanges().build()
+    return iceberg.BaseTable(iceberg.StaticTableOperations(metadata, io), metadata_location)

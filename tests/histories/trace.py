@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
-
-from histories.full_schema import full_schema
+from pyiceberg.types import NestedField, StructType
 
 __all__ = ["ExpectedStep", "Trace"]
 
@@ -139,3 +139,32 @@ class Trace:
             if heads[index - 1] not in self.lineage(heads[index]):
                 return heads[index] if heads[index] in self.lineage(up_to) else None
         return None
+
+
+def full_schema(metadata: TableMetadata, schema: Schema) -> Schema:
+    """One schema of a table with what it dropped, optional and named after its field id, after what it has."""
+    others = [each.as_struct() for each in metadata.schemas]
+    return Schema(*_completed(schema.as_struct(), others).fields, schema_id=schema.schema_id)
+
+
+def _completed(struct: StructType, others: Sequence[StructType]) -> StructType:
+    versions: dict[int, list[NestedField]] = {}
+    for other in others:
+        for each in other.fields:
+            versions.setdefault(each.field_id, []).append(each)
+    present = {field.field_id for field in struct.fields}
+    dropped = [each[-1] for field_id, each in versions.items() if field_id not in present]
+    return StructType(
+        *(_with_fields(field, versions) for field in struct.fields),
+        *(
+            _with_fields(field.model_copy(update={"name": f"dropped {field.field_id}", "required": False}), versions)
+            for field in dropped
+        ),
+    )
+
+
+def _with_fields(field: NestedField, versions: Mapping[int, Iterable[NestedField]]) -> NestedField:
+    if not isinstance(field.field_type, StructType):
+        return field
+    others = [each.field_type for each in versions.get(field.field_id, ()) if isinstance(each.field_type, StructType)]
+    return field.model_copy(update={"field_type": _completed(field.field_type, others)})
