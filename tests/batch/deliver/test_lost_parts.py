@@ -12,6 +12,8 @@ from sinks.written_parts import DAMAGES
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 
 MODES = pytest.mark.parametrize("changes", ["upsert", "append_only"])
+SIZES = pytest.mark.parametrize("damage", ["deleted", "emptied", "longer"])
+"""What a file's size shows. Other bytes of the same number are found by `icefloe verify`."""
 
 
 class Reduced(Workspace):
@@ -68,7 +70,7 @@ def stop_at(kind: type, call: str, lab: Reduced, changes: str) -> None:
 
 
 @MODES
-@pytest.mark.parametrize("damage", DAMAGES)
+@SIZES
 def test_a_part_that_is_damaged_before_the_manifest_is_delivered_again_by_the_next_run(
     lab: Reduced, changes: str, damage: str
 ) -> None:
@@ -79,7 +81,7 @@ def test_a_part_that_is_damaged_before_the_manifest_is_delivered_again_by_the_ne
     assert {number: lab.part(number).read_bytes() for number in (0, 2)} == kept
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@SIZES
 def test_a_part_that_a_manifest_names_is_restored_while_its_batch_is_open(lab: Reduced, damage: str) -> None:
     stop_after_manifest(lab, "upsert")
     data = lab.part(1).read_bytes()
