@@ -76,12 +76,14 @@ def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun
     # From the last one back: a batch whose snapshot expired takes the schema of the batch after it.
     for batch in reversed(batches[1:] if only_places_cursor else batches):
         following = found[-1] if found else None
-        schema = TableSchema.at(table.metadata, batch.up_to_snapshot_id, after_snapshot_id=batch.after_snapshot_id)
-        is_there = batch.up_to_snapshot_id is None or batch.up_to_snapshot_id in there
-        if following is None or (is_there and schema.schema_json["fields"] != following.schema.schema_json["fields"]):
-            found.append(SchemaRun(schema=schema, batches=(batch,)))
+        if following is not None and batch.up_to_snapshot_id not in (None, *there):
+            schema = following.schema
         else:
+            schema = TableSchema.at(table.metadata, batch.up_to_snapshot_id, after_snapshot_id=batch.after_snapshot_id)
+        if following is not None and schema.schema_json["fields"] == following.schema.schema_json["fields"]:
             found[-1] = SchemaRun(schema=following.schema, batches=(batch, *following.batches))
+        else:
+            found.append(SchemaRun(schema=schema, batches=(batch,)))
     return found[::-1]
 
 
