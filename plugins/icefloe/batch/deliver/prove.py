@@ -247,7 +247,7 @@ class UnfinishedTasksError(TransientError):
 
     @classmethod
     def at(cls, phase: Phase, found: str, *, then: str) -> Self:
-        """What was found, and the phase that helps."""
+        """The error of a phase whose tasks must run again."""
         return cls(f"{found}; run again, or in Airflow clear {phase} and its downstream tasks: {then}", phase=phase)
 
 
