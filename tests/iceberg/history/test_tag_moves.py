@@ -5,7 +5,7 @@ import pytest
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Summary
 
-from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError, UnknownBranchError
+from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import find_tag_passage
 from icefloe.iceberg.scan.steps import SnapshotRange, steps_of
@@ -86,8 +86,3 @@ def test_a_tag_that_was_moved_over_compactions_alone_has_no_step(table: Table) -
     found = moved(table, ids[3])
     assert (found.steps, found.skipped_replace_snapshots, found.up_to_snapshot_id) == ((), 1, compaction)
     assert moved(table, ids[2]).steps
-
-
-def test_an_unknown_tag_is_refused(table: Table) -> None:
-    with pytest.raises(UnknownBranchError, match=r"'w'; its branches are main, its tags v"):
-        moved(table, snapshot_ids(table)[1], tag="w")
