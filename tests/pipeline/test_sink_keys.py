@@ -3,7 +3,7 @@
 from dataclasses import fields
 
 from icefloe.pipeline.validation import pipeline_schema
-from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.kafka_clients import KafkaOptions
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from icefloe.sinks.dead_letters import DeadLetterFolder
-from icefloe.sinks.kafka.kafka_clients import KafkaClients
-from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
 from icefloe.testing.processes import OutwardCalls
 

@@ -5,8 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.sinks.dotted_names import map_entries
-from icefloe.sinks.json_texts import JsonForm, json_texts
+from icefloe.sinks.json_texts import JsonForm, json_texts, map_entries
 from icefloe.sinks.opensearch.row_documents import documents
 
 TEXT = pa.large_string()

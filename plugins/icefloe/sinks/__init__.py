@@ -3,12 +3,10 @@
 Tasks write changes to `ChangeFiles`. Another `Sink` gets the proven batch from there.
 
 - `sink`: the contract of sinks, and the way from settings to one of them
-- `batch_to_deliver`: a proven batch, and its parts
-- `change_files`: the files that tasks write, and that readers of a files sink see
+- `batch_to_deliver`: a proven batch, its parts, and columns by dotted names
+- `change_files`: the files that tasks write, and that readers of a files sink see, also of reduced batches
 - `manifest`: their claim, and the parts of each batch
 - `parquet_files`: row groups, and Parquet files of them
-- `files_delivery`: the same files for reduced batches
-- `dotted_names`: columns by dotted names, entries of maps, texts of moments
 - `json_texts`: columns as JSON texts, and back
 - `key_changes`: one operation for each key
 - `dead_letters`: documents refused for good
@@ -16,4 +14,4 @@ Tasks write changes to `ChangeFiles`. Another `Sink` gets the proven batch from 
 - `kafka`: events in a topic
 """
 
-__all__ = ["batch_to_deliver", "change_files", "dead_letters", "files_delivery", "manifest", "sink"]
+__all__ = ["batch_to_deliver", "change_files", "dead_letters", "manifest", "sink"]

@@ -1,17 +1,19 @@
-"""A proven batch, and its parts."""
+"""A proven batch, its parts, and its columns by dotted names."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import ConfigDict
 
 from icefloe.changes.columns import CHANGE_COLUMNS
 from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
 from icefloe.pipeline.option_values import OutputOption
-from icefloe.sinks.dotted_names import selected_fields
 
 __all__ = ["Origin", "ProvenBatch", "StagedPart"]
 
@@ -150,3 +152,76 @@ class StagedPart:
 
         rows, size_bytes = (sum(sizes) for sizes in ([p.rows for p in parts], [p.size_bytes for p in parts]))
         return cls(number=0, first_row=0, rows=rows, size_bytes=size_bytes, read=read)
+
+
+def column_path(fields: Iterable[pa.Field], dotted: str) -> tuple[str, ...]:
+    """The names from the top down to a column, or KeyError. A name may have dots itself.
+
+    >>> column_path(pa.schema({"at": pa.struct({"x.y": pa.int64()}), "at.z": pa.int64()}), "at.x.y")
+    ('at', 'x.y')
+    """
+    named = list(fields)
+    if dotted in [each.name for each in named]:
+        return (dotted,)
+    for each in named:
+        if dotted.startswith(f"{each.name}.") and pa.types.is_struct(each.type):
+            try:
+                return (each.name, *column_path(each.type, dotted.removeprefix(f"{each.name}.")))
+            except KeyError:
+                continue
+    raise KeyError(dotted)
+
+
+def column_type(schema: pa.Schema, dotted: str) -> pa.DataType:
+    """The type of a column."""
+    top, *inner = column_path(schema, dotted)
+    kind = schema.field(top).type
+    for name in inner:
+        kind = kind.field(name).type
+    return kind
+
+
+def named_columns(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
+    """Columns of rows. A column inside a struct that is null is null.
+
+    >>> rows = pa.RecordBatch.from_pydict({"at": [{"x": 1}, None]})
+    >>> named_columns(rows, ["at.x"])[0].to_pylist()
+    [1, None]
+    """
+    columns = []
+    for name in names:
+        top, *inner = column_path(rows.schema, name)
+        column = rows.column(top)
+        columns.append(pc.struct_field(column, inner) if inner else column)
+    return columns
+
+
+def selected_fields(fields: Iterable[pa.Field], names: Sequence[str]) -> list[pa.Field]:
+    """The named fields, with only named fields inside.
+
+    >>> selected_fields(pa.schema({"at": pa.struct({"x": pa.int64(), "y": pa.int64()}), "v": pa.int8()}), ["at.y"])
+    [pyarrow.Field<at: struct<y: int64>>]
+    """
+    by_name = {each.name: each for each in fields}
+    whole, inside = set[str](), defaultdict[str, list[str]](list)
+    for name in names:
+        if name in by_name:
+            whole.add(name)
+            continue
+        with suppress(KeyError):
+            top = column_path(by_name.values(), name)[0]
+            inside[top].append(name.removeprefix(f"{top}."))
+    return [
+        each if name in whole else each.with_type(pa.struct(selected_fields(each.type, inside[name])))
+        for name, each in by_name.items()
+        if name in whole or name in inside
+    ]
+
+
+def column_paths(fields: Iterable[pa.Field]) -> list[tuple[str, ...]]:
+    """The paths of all columns, those inside of structs first, so that columns at the top count last."""
+    paths: list[tuple[str, ...]] = []
+    for each in (named := list(fields)):
+        if pa.types.is_struct(each.type):
+            paths += [(each.name, *path) for path in column_paths(each.type)]
+    return [*paths, *((each.name,) for each in named)]

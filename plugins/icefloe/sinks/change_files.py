@@ -1,20 +1,21 @@
 """Files of a batch, and the manifest that makes it whole."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
+from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, ChangeType
+from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.documents import dump_document, load_document
-from icefloe.errors import IcefloeError, TerminalError, TransientError
-from icefloe.sinks.batch_to_deliver import Origin
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, named_columns
 from icefloe.sinks.manifest import (
     CLAIM,
     MANIFEST,
@@ -23,6 +24,7 @@ from icefloe.sinks.manifest import (
     DamagedPartsError,
     Manifest,
     Part,
+    WholeBatch,
     Written,
     batch_prefix,
     claim_path,
@@ -32,7 +34,6 @@ from icefloe.sinks.manifest import (
     part_name,
     part_slots,
     parts_of,
-    slot_of,
 )
 from icefloe.sinks.parquet_files import (
     GROUP_BYTES,
@@ -42,19 +43,16 @@ from icefloe.sinks.parquet_files import (
     row_groups,
     write_parquet_files,
 )
+from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink
 from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import local_folders, task_folder
 from icefloe.storage.location import probe, store_time
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
-__all__ = ["ChangeFiles", "GivenUpBatchError"]
+__all__ = ["ChangeFiles", "FilesDelivery"]
 
 _MOST_FILE_BYTES: Final = 4 * 2**30
 """Size at which a file ends. Stores create at most 5 GB in one request, and a file is created in one request."""
-
-
-class GivenUpBatchError(TransientError):
-    """The batch ended without changes, and the checkpoint may not say so yet: retry."""
 
 
 class ChangeFiles:
@@ -243,91 +241,6 @@ class ChangeFiles:
             return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeBatch:
-    """A batch whose manifest exists."""
-
-    store: Store
-    manifest: Manifest
-
-    def kept_part(self, slots: Sequence[str], files: Sequence[Path]) -> Written:
-        """The files that a task keeps instead of its own; damaged ones are written again.
-
-        A task whose rows are cut differently has no part here: the result names no files.
-        """
-        nothing = Written(size_bytes=0, details={"names": [], "sizes": []})
-        part = self._part_of(slots, files)
-        if part is None:
-            return nothing
-        keys = [f"{self._prefix}/{name}" for name in part.names]
-        if sum(self._sizes(keys)) != part.size_bytes:
-            self._mend(part, keys, files)
-        sizes = self._sizes(keys)
-        # As many rows in the same places, but other rows: this run cuts the changes elsewhere.
-        if sum(sizes) != part.size_bytes or not all(map(partial(holds_same_rows, self.store), keys, files)):
-            return nothing
-        return Written(size_bytes=part.size_bytes, details={"names": list(part.names), "sizes": sizes})
-
-    def _part_of(self, slots: Sequence[str], files: Sequence[Path]) -> Part | None:
-        for part in self.manifest.parts:
-            if [slot_of(name) for name in part.names] == list(slots):
-                rows = sum(pq.read_metadata(file).num_rows for file in files)
-                return part if part.rows == rows else None
-        return None
-
-    def _mend(self, part: Part, keys: Sequence[str], files: Sequence[Path]) -> None:
-        """Write damaged files again: nobody else will."""
-        if sum(file.stat().st_size for file in files) != part.size_bytes:
-            return
-        for key, file in zip(keys, files, strict=True):
-            if not (self.store.create(key, file) or holds_same_rows(self.store, key, file)):
-                self.store.put(key, file)
-
-    def _sizes(self, keys: Sequence[str]) -> list[int]:
-        return [self.store.size(key) or 0 for key in keys]
-
-    def require(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
-        """Check that the manifest is of these changes, and its files exist."""
-        if self.manifest.batch != summary:
-            raise self.in_use()
-        sizes = {each.key.removeprefix(f"{self._prefix}/"): each.size_bytes for each in self.store.list(self._prefix)}
-        replaced = [part for part in parts_of(messages) if part.names and part not in self.manifest.parts]
-        damaged = [part for part in self.manifest.parts if not _is_whole(part, sizes)]
-        if replaced or damaged:
-            raise TerminalError(
-                f"{self.url} holds this whole batch in other parts than this run makes, and "
-                f"{(*replaced, *damaged)[0].names[0]} there differs from the manifest: delete everything below "
-                f"{self.url} and run again; the same changes are delivered once more"
-            )
-
-    def in_use(self) -> IcefloeError:
-        """The error that the batch holds other changes, or ended without any."""
-        batch = self.manifest.batch
-        if batch.steps == 0 and batch.after_snapshot_id == batch.up_to_snapshot_id:
-            return GivenUpBatchError(
-                f"{self.url} holds batch {batch.batch_number} of pipeline {batch.pipeline} without changes: it was "
-                "abandoned or moved the cursor, and this run came too late; run again to go on with the next batch"
-            )
-        return TerminalError(
-            f"{self.url} already holds a whole batch with other changes, of pipeline {batch.pipeline} for table "
-            f"{batch.table} up to snapshot {batch.up_to_snapshot_id}; give each pipeline, and each new start of one, a "
-            "sink.path of its own"
-        )
-
-    @property
-    def url(self) -> str:
-        """URL of the batch's folder."""
-        return join_url(self.store.url, self._prefix)
-
-    @property
-    def _prefix(self) -> str:
-        return batch_prefix(self.manifest.batch.batch_number)
-
-
-def _is_whole(part: Part, sizes: dict[str, int]) -> bool:
-    return all(name in sizes for name in part.names) and sum(sizes[name] for name in part.names) == part.size_bytes
-
-
 def _staging_folder(number: int) -> AbstractContextManager[Path]:
     disks = local_folders(os.environ)
     return task_folder("part", disks[number % len(disks)])
@@ -335,3 +248,107 @@ def _staging_folder(number: int) -> AbstractContextManager[Path]:
 
 def _manifest_key(batch_number: int) -> str:
     return f"{batch_prefix(batch_number)}/{MANIFEST}"
+
+
+class FilesDelivery(Sink):
+    """Parts under ``<path>/batch=<N>/``, and the manifest of a whole batch."""
+
+    keyed: ClassVar[bool] = False
+    keeps_written_columns: ClassVar[bool] = True
+    finds_keys: ClassVar[bool] = False
+
+    def __init__(self, files: ChangeFiles) -> None:
+        self._files = files
+
+    @property
+    def url(self) -> str:
+        """URL of the path."""
+        return self._files.url
+
+    def check(self) -> None:
+        """Write, read and delete one object under the path."""
+        self._files.check()
+
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:  # noqa: ARG002
+        """Create ``_icefloe.json``, unless it exists. There is no take-over: numbers of two origins would collide."""
+        self._files.claim(origin, only_looks=only_looks)
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
+        """Refuse another batch of that number; see `ChangeFiles`."""
+        self._files.refuse_other_batch(
+            pipeline=batch.origin.pipeline,
+            table=batch.origin.table,
+            batch_number=batch.batch_number,
+            after_snapshot_id=batch.after_snapshot_id,
+            up_to_snapshot_id=batch.up_to_snapshot_id,
+        )
+        return {}
+
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
+        """Write the rows of a part; see `ChangeFiles.write`."""
+        counts, sums = {kind.name.lower(): 0 for kind in ChangeType}, [0]
+        schema = pa.schema([*(batch.schema.field(name) for name in CHANGE_COLUMNS), *batch.shown_schema])
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            for rows in part.read():
+                types = rows.column(CHANGE_TYPE)
+                for found in types.value_counts().to_pylist():
+                    counts[found["values"].lower()] += found["counts"]
+                removed = pc.is_in(types, value_set=pa.array(["DELETE", "UPDATE_BEFORE"]))
+                signs = np.where(removed.to_numpy(zero_copy_only=False), -1, 1).astype(np.int64)
+                shown = batch.shown_rows(rows)
+                sums.append(row_hashes_of_batch(shown, key=batch.hash_key).signed_sum(signs))
+                yield pa.RecordBatch.from_arrays([*rows.select(CHANGE_COLUMNS).columns, *shown.columns], schema=schema)
+
+        written = self._files.write(
+            batch_number=batch.batch_number, number=part.number, schema=schema, changes=counted()
+        )  # fmt: skip
+        message = CommitMessage(
+            number=part.number, rows=sum(counts.values()), counts=counts, hash_sum=sum(sums) % (1 << 128),
+            size_bytes=written.size_bytes, details=written.details,
+        )  # fmt: skip
+        # A 128-bit number is no number in JSON.
+        details = {**asdict(message), "hash_sum": f"{message.hash_sum:032x}"}
+        return PartDelivery(
+            number=part.number, rows=part.rows, documents=message.rows, bytes=written.size_bytes, details=details
+        )
+
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:  # noqa: ARG002
+        """Write the manifest; see `ChangeFiles.commit`."""
+        messages = [
+            CommitMessage(**{**each.details, "hash_sum": int(each.details["hash_sum"], 16)}) for each in deliveries
+        ]
+        names = [kind.name.lower() for kind in ChangeType]
+        summary = BatchSummary(
+            pipeline=batch.origin.pipeline, table=batch.origin.table, batch_number=batch.batch_number,
+            after_snapshot_id=batch.after_snapshot_id, up_to_snapshot_id=batch.up_to_snapshot_id, steps=batch.steps,
+            rows=sum(message.rows for message in messages),
+            counts={name: sum(message.counts[name] for message in messages) for name in names},
+            hash_sum=sum(message.hash_sum for message in messages) % (1 << 128), hash_key=batch.hash_key,
+        )  # fmt: skip
+        self._files.commit(summary, messages)
+
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        """The changes of batches that have a manifest, batch by batch."""
+        for rows in self.read_back_as_written(lambda _number, _names: schema):
+            found = rows.select(schema.names)
+            yield found if keys is None else _of_keys(found, keys)
+
+    def read_back_as_written(
+        self,
+        schema_of: SchemaOf,  # noqa: ARG002 - files have schemas of their own
+        *,
+        first_batch: int = 0,
+        keys: pa.RecordBatch | None = None,  # noqa: ARG002 - their columns may have had other names
+    ) -> Iterator[pa.RecordBatch]:
+        """The same changes, in the columns of their files."""
+        for number in self._files.whole_batches():
+            for part in self._files.manifest(number).parts if number >= first_batch else ():
+                yield from self._files.read_part(number, part)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _of_keys(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.filter(RowHashes.among(named_columns(rows, keys.schema.names), keys.columns))

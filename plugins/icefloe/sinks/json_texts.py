@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.dotted_names import map_entries, moment_texts
 
 TEXT: Final = pa.large_string()
 _NULL: Final = pa.scalar("null", TEXT)
@@ -149,6 +148,49 @@ def parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
     """
     parse = _parser(kind, form)
     return lambda value: None if value is None else parse(value)
+
+
+def map_entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array, NDArray[np.int64]]:
+    """Keys and values of all maps that are not null, concatenated, and the number of entries of each map.
+
+    >>> maps = pa.array([{"a": 1}, None, {"b": 2, "c": 3}], pa.map_(pa.string(), pa.int8()))
+    >>> keys, values, lengths = map_entries(maps.slice(1))
+    >>> keys.to_pylist(), values.to_pylist(), lengths.tolist()
+    (['b', 'c'], [2, 3], [0, 2])
+    """
+    # Not by a cast to a list of structs: Arrow ends the process at some slices whose values have the type null inside.
+    offsets = maps.offsets.to_numpy().astype(np.int64)
+    start, entries = int(offsets[0]), int(offsets[-1] - offsets[0])
+    keys, values, lengths = maps.keys.slice(start, entries), maps.items.slice(start, entries), np.diff(offsets)
+    if not maps.null_count:
+        return keys, values, lengths
+    is_there = maps.is_valid().to_numpy(zero_copy_only=False)
+    if lengths[~is_there].any():
+        kept = pa.array(np.flatnonzero(np.repeat(is_there, lengths)))
+        keys, values = keys.take(kept), values.take(kept)
+    return keys, values, np.where(is_there, lengths, 0)
+
+
+def moment_texts(moments: pa.Array) -> pa.Array:
+    """ISO 8601 as large_string, with all digits of the unit, and ``Z`` if the type has a zone.
+
+    >>> moment_texts(pa.array([0, 106751991], pa.date32())).to_pylist()
+    ['1970-01-01', '294247-01-10']
+    >>> moment_texts(pa.array([1_700_000_000_000_001], pa.timestamp("us", "UTC"))).to_pylist()
+    ['2023-11-14T22:13:20.000001Z']
+    """
+    kind = moments.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        # The text of an instant must not depend on the zone that a column is shown in.
+        texts = moment_texts(moments.view(pa.timestamp(kind.unit)))
+        return pc.binary_join_element_wise(texts, pa.scalar("Z", TEXT), pa.scalar("", TEXT))
+    texts = pc.replace_substring(moments.cast(TEXT), " ", "T")
+    # Arrow has no text for years beyond 32767, which Spark writes: it gives "<value out of range: 106751991>".
+    is_beyond = pc.fill_null(pc.starts_with(texts, "<"), False)
+    if not pc.any(is_beyond).as_py():
+        return texts
+    beyond = np.datetime_as_string(moments.filter(is_beyond).to_numpy(zero_copy_only=False))
+    return pc.replace_with_mask(texts, is_beyond, pa.array(beyond.tolist(), TEXT))
 
 
 def _texts(column: pa.Array, form: JsonForm, name: str) -> pa.Array:

@@ -13,7 +13,7 @@ from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, COMMIT_TIMESTAM
 from icefloe.changes.consolidate import HashGroups
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.errors import TerminalError
-from icefloe.sinks.dotted_names import named_columns
+from icefloe.sinks.batch_to_deliver import named_columns
 
 Duplicates: TypeAlias = Literal["fail", "keep_one"]
 

@@ -3,13 +3,17 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
+import pyarrow.parquet as pq
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, Hash128, SnapshotId, digest_of, dump_document, load_document
-from icefloe.errors import TransientError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin
+from icefloe.sinks.parquet_files import holds_same_rows
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 from icefloe.units import natural
@@ -221,3 +225,92 @@ def part_damage(message: CommitMessage, sizes: Mapping[str, int]) -> str | None:
         if sizes[name] != size_bytes:
             return f"{name} has {sizes[name]} bytes, {size_bytes} were written"
     return None
+
+
+class GivenUpBatchError(TransientError):
+    """The batch ended without changes, and the checkpoint may not say so yet: retry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeBatch:
+    """A batch whose manifest exists."""
+
+    store: Store
+    manifest: Manifest
+
+    def kept_part(self, slots: Sequence[str], files: Sequence[Path]) -> Written:
+        """The files that a task keeps instead of its own; damaged ones are written again.
+
+        A task whose rows are cut differently has no part here: the result names no files.
+        """
+        nothing = Written(size_bytes=0, details={"names": [], "sizes": []})
+        part = self._part_of(slots, files)
+        if part is None:
+            return nothing
+        keys = [f"{self._prefix}/{name}" for name in part.names]
+        if sum(self._sizes(keys)) != part.size_bytes:
+            self._mend(part, keys, files)
+        sizes = self._sizes(keys)
+        # As many rows in the same places, but other rows: this run cuts the changes elsewhere.
+        if sum(sizes) != part.size_bytes or not all(map(partial(holds_same_rows, self.store), keys, files)):
+            return nothing
+        return Written(size_bytes=part.size_bytes, details={"names": list(part.names), "sizes": sizes})
+
+    def _part_of(self, slots: Sequence[str], files: Sequence[Path]) -> Part | None:
+        for part in self.manifest.parts:
+            if [slot_of(name) for name in part.names] == list(slots):
+                rows = sum(pq.read_metadata(file).num_rows for file in files)
+                return part if part.rows == rows else None
+        return None
+
+    def _mend(self, part: Part, keys: Sequence[str], files: Sequence[Path]) -> None:
+        """Write damaged files again: nobody else will."""
+        if sum(file.stat().st_size for file in files) != part.size_bytes:
+            return
+        for key, file in zip(keys, files, strict=True):
+            if not (self.store.create(key, file) or holds_same_rows(self.store, key, file)):
+                self.store.put(key, file)
+
+    def _sizes(self, keys: Sequence[str]) -> list[int]:
+        return [self.store.size(key) or 0 for key in keys]
+
+    def require(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
+        """Check that the manifest is of these changes, and its files exist."""
+        if self.manifest.batch != summary:
+            raise self.in_use()
+        sizes = {each.key.removeprefix(f"{self._prefix}/"): each.size_bytes for each in self.store.list(self._prefix)}
+        replaced = [part for part in parts_of(messages) if part.names and part not in self.manifest.parts]
+        damaged = [part for part in self.manifest.parts if not _is_whole(part, sizes)]
+        if replaced or damaged:
+            raise TerminalError(
+                f"{self.url} holds this whole batch in other parts than this run makes, and "
+                f"{(*replaced, *damaged)[0].names[0]} there differs from the manifest: delete everything below "
+                f"{self.url} and run again; the same changes are delivered once more"
+            )
+
+    def in_use(self) -> IcefloeError:
+        """The error that the batch holds other changes, or ended without any."""
+        batch = self.manifest.batch
+        if batch.steps == 0 and batch.after_snapshot_id == batch.up_to_snapshot_id:
+            return GivenUpBatchError(
+                f"{self.url} holds batch {batch.batch_number} of pipeline {batch.pipeline} without changes: it was "
+                "abandoned or moved the cursor, and this run came too late; run again to go on with the next batch"
+            )
+        return TerminalError(
+            f"{self.url} already holds a whole batch with other changes, of pipeline {batch.pipeline} for table "
+            f"{batch.table} up to snapshot {batch.up_to_snapshot_id}; give each pipeline, and each new start of one, a "
+            "sink.path of its own"
+        )
+
+    @property
+    def url(self) -> str:
+        """URL of the batch's folder."""
+        return join_url(self.store.url, self._prefix)
+
+    @property
+    def _prefix(self) -> str:
+        return batch_prefix(self.manifest.batch.batch_number)
+
+
+def _is_whole(part: Part, sizes: dict[str, int]) -> bool:
+    return all(name in sizes for name in part.names) and sum(sizes[name] for name in part.names) == part.size_bytes

@@ -6,8 +6,7 @@ import pytest
 
 from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.errors import TransientError
-from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.files_delivery import FilesDelivery
+from icefloe.sinks.change_files import ChangeFiles, FilesDelivery
 from sinks.written_parts import DAMAGES
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 

@@ -9,7 +9,7 @@ import pytest
 
 from batch.deliver.delivered import Delivered
 from icefloe.errors import TransientError
-from icefloe.sinks.files_delivery import FilesDelivery
+from icefloe.sinks.change_files import FilesDelivery
 from support.pipelines.replay import consumed_rows
 from support.pipelines.workspace import Outcome, icefloe
 from support.sinks.document_folder import registered

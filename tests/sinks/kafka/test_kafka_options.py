@@ -1,7 +1,7 @@
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.kafka_clients import KafkaOptions
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 
 

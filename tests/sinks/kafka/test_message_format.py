@@ -11,8 +11,7 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.events import event_rows, fixed_types
-from icefloe.sinks.kafka.kafka_clients import KafkaClients
-from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.message_format import MessageFormat
 from sinks.kafka.staged_changes import Staged
 from sinks.kafka.test_json_texts import GOLDEN

@@ -7,8 +7,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaRequest, error_of
-from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions, KafkaRequest, error_of
 
 CONNECTION = "in the extra of the connection of sink.conn_id does not fit the Kafka client"
 

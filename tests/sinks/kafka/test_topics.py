@@ -10,8 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaMovingError, KafkaRequest, refusals_of
-from icefloe.sinks.kafka.retained import lacks_oldest, retained_messages
-from icefloe.sinks.kafka.topics import Topic, end_offsets
+from icefloe.sinks.kafka.topics import Topic, end_offsets, lacks_oldest, retained_messages
 
 Answers: TypeAlias = Callable[[TopicPartition], int | KafkaError]
 TOPIC = Topic(name="flights", id="1", partitions=1)

@@ -13,8 +13,13 @@ import pytest
 from icefloe.errors import TerminalError
 from icefloe.sinks.opensearch.bulk import bulk_lines
 from icefloe.sinks.opensearch.indexes import field_mappings, missing_fields
-from icefloe.sinks.opensearch.read_back import rows_of_documents
-from icefloe.sinks.opensearch.row_documents import deletion_markers, document_ids, documents, id_forms
+from icefloe.sinks.opensearch.row_documents import (
+    deletion_markers,
+    document_ids,
+    documents,
+    id_forms,
+    rows_of_documents,
+)
 
 TEXTS = pa.large_list(pa.field("element", pa.large_string()))
 SCHEMA = pa.schema(

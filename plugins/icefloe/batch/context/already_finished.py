@@ -10,7 +10,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
-from icefloe.sinks.change_files import GivenUpBatchError
+from icefloe.sinks.manifest import GivenUpBatchError
 
 __all__ = ["BatchFinished", "ends_well_if_finished", "errors_count_if_unchanged"]
 

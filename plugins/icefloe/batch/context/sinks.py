@@ -14,8 +14,7 @@ from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.shuffle.map_output import new_attempt
-from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.files_delivery import FilesDelivery
+from icefloe.sinks.change_files import ChangeFiles, FilesDelivery
 from icefloe.sinks.sink import Sink, open_sink
 from icefloe.storage.location import StoreOpener, open_store
 from icefloe.storage.requests import Requests

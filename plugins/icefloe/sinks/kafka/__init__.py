@@ -1,16 +1,13 @@
 """Changes as messages of a Kafka topic: each change once, for readers of committed messages.
 
 - `kafka_sink`: the sink, which tries again while another run fences it
-- `kafka_options`: the keys of ``sink``
 - `kafka_clients`: clients, and their errors
 - `topics`: topics of the cluster
 - `topic_state`: the records of what is delivered, and their producer
 - `topic_batches`: the claim of a topic, and a batch that begins and ends
-- `part_delivery`: one part in transactions
 - `events`: changes as events
 - `message_format`: messages of events, and back
 - `schemas`: their schemas
-- `retained`: the changes that the topic still holds
 
 Why a change is in the topic once
 ---------------------------------

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.changes.columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, ChangeType
-from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.dotted_names import column_type, named_columns
+from icefloe.sinks.batch_to_deliver import ProvenBatch, column_type, named_columns
 from icefloe.sinks.parquet_files import row_slices
 from icefloe.version import VERSION
 

@@ -8,8 +8,7 @@ from time import time_ns
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch
 from icefloe.sinks.kafka.events import fixed_types
-from icefloe.sinks.kafka.kafka_clients import KafkaClients
-from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.message_format import Encoder
 from icefloe.sinks.kafka.topic_state import (
     BATCH_KEY,

@@ -12,8 +12,7 @@ from pydantic import ConfigDict
 from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
-from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaRequest, error_of, refusals_of
-from icefloe.sinks.kafka.kafka_options import KafkaOptions
+from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions, KafkaRequest, error_of, refusals_of
 from icefloe.sinks.kafka.topics import end_offsets, find_topic, read_to
 
 CLAIM_KEY: Final = "claim"

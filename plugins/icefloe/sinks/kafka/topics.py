@@ -1,6 +1,6 @@
 """Topics: looked at, read, made if missing, never altered."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from time import monotonic, sleep
@@ -185,6 +185,30 @@ def read_to(
                 f"Kafka did not give topic {topic.name} to its end within {clients.seconds:.3g} seconds: another "
                 "transaction on it is open; it ends by itself, so run again"
             )
+
+
+def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> Iterator[list[Message]]:
+    """The committed messages by partition, from ``starts`` to the present end."""
+    consumer = clients.consumer()
+    try:
+        for partition, end in enumerate(end_offsets(clients, topic)):
+            start = _start(starts, partition)
+            for _, messages in read_to(consumer, clients, topic, partition=partition, start=start, end=end):
+                if found := [message for message in messages if message.offset() < end]:
+                    yield found
+    finally:
+        consumer.close()
+
+
+def lacks_oldest(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> bool:
+    """True if retention has deleted messages behind the start of a partition."""
+    firsts = enumerate(first_offsets(clients, topic))
+    return any(first > _start(starts, partition) for partition, first in firsts)
+
+
+def _start(starts: Sequence[int], partition: int) -> int:
+    # Partitions that were added later have no start: all that they hold came after the load.
+    return starts[partition] if partition < len(starts) else 0
 
 
 def arrivals(consumer: Consumer) -> list[Message]:

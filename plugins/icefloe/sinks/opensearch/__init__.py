@@ -6,10 +6,9 @@
 - `batch_index`: the owner of an index, and the index of a batch
 - `indexes`: indexes made, checked, shown, and removed
 - `found_index`: names of indexes, and the facts that batches leave there
-- `row_documents`: documents of rows, and their ids
+- `row_documents`: documents of rows, their ids, and rows of documents
 - `bulk`: bulk requests
 - `delivery`: the documents of a part, conflicts, and dead letters
-- `read_back`: rows of documents
 """
 
 __all__ = []

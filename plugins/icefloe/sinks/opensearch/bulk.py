@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.dotted_names import column_paths
+from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths
 from icefloe.sinks.json_texts import escaped_texts
 from icefloe.sinks.key_changes import KeyOperations
 from icefloe.sinks.opensearch.cluster import Answer, Cluster, Pauses, reason_of

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.dotted_names import column_paths, column_type
+from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths, column_type
 from icefloe.units import parse_seconds
 
 _META: Final = "icefloe"

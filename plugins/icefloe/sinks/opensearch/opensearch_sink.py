@@ -17,8 +17,7 @@ from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, cluster_uu
 from icefloe.sinks.opensearch.delivery import LetterReplay, PartDeliverer
 from icefloe.sinks.opensearch.indexes import Indexes
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
-from icefloe.sinks.opensearch.read_back import pages, read_documents
-from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT
+from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT, pages, read_documents
 from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.storage.store import Store
 
