@@ -37,7 +37,6 @@ DAMAGES = {
     "emptied": lambda file: file.write_bytes(b""),
     "cut": lambda file: file.write_bytes(file.read_bytes()[:-1]),
     "longer": lambda file: file.write_bytes(file.read_bytes() + b"x"),
-    "overwritten": lambda file: file.write_bytes(bytes(file.stat().st_size)),
 }
 
 

@@ -113,11 +113,6 @@ class ProvenBatch:
         object.__setattr__(self, "shown_schema", shown)
         object.__setattr__(self, "_shows_whole_columns", is_whole)
 
-    @property
-    def continues(self) -> bool:
-        """True if a batch was delivered here since the pipeline began: the destination must know its origin."""
-        return self.delivered_before is not None
-
     def shown_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of rows to show."""
         shown = rows.select(self.shown_schema.names)

@@ -103,10 +103,7 @@ class DeadLetterFolder:
             takes_over: True if it may be another one's, whose letters count no more.
         """
         claim_path(self._store, origin, keys="sink.dead_letters.path of its own", takes_over=takes_over)
-        if takes_over:
-            self._store.put(_MARKER, dump_document(sink))
-        elif self._store.find(_MARKER) is None:
-            self._store.create(_MARKER, dump_document(sink))
+        (self._store.put if takes_over else self._store.create)(_MARKER, dump_document(sink))
         self.refuse_other_sink(sink)
 
     def refuse_other_sink(self, sink: DeadLetterSink) -> None:

@@ -283,7 +283,7 @@ def refuse_other_record(
     name, number, before = batch.origin.pipeline, batch.batch_number, batch.delivered_before
     reset = f"run `icefloe reset {name}`, which loads the table again"
     if last is None:
-        if batch.continues or (batch.is_replay and not batch.begins_anew and is_filled()):
+        if before is not None or (batch.is_replay and not batch.begins_anew and is_filled()):
             raise TerminalError(
                 f"{place} knows nothing of pipeline {name}, and batch {number} goes on where others ended: "
                 f"{elsewhere}, or {reset}"
@@ -324,7 +324,20 @@ def open_sink(
             ``extra``, a mapping. Empty: there is none.
         open_store: opens a folder of the pipeline's storage by its URL.
     """
-    return _factory(settings["type"])(settings["options"], connection=connection, open_store=open_store)
+    sink_type, registered = settings["type"], registered_sinks()
+    if place := OUR_SINKS[sink_type].factory if sink_type in OUR_SINKS else "":
+        module, _, name = place.partition(":")
+        factory: SinkFactory = getattr(import_module(module), name)
+    elif sink_type in registered:
+        factory = registered[sink_type].load()
+    else:
+        known = ", ".join(sorted({*OUR_SINKS, *registered}))
+        raise TerminalError(
+            f"sink.type is {sink_type!r}, but no package that is installed here has such a sink; expected one of "
+            f"{known}: correct it, or install the package wherever tasks run",
+            key="sink.type",
+        )
+    return factory(settings["options"], connection=connection, open_store=open_store)
 
 
 def checked_options(
@@ -350,18 +363,3 @@ def checked_options(
         raise TerminalError(
             f"sink.{key} does not fit the {sink_type} sink: {cause}; correct it", key=f"sink.{key}"
         ) from None
-
-
-def _factory(sink_type: str) -> SinkFactory:
-    registered = registered_sinks()
-    if factory := OUR_SINKS[sink_type].factory if sink_type in OUR_SINKS else "":
-        module, _, name = factory.partition(":")
-        return getattr(import_module(module), name)
-    if sink_type not in registered:
-        known = ", ".join(sorted({*OUR_SINKS, *registered}))
-        raise TerminalError(
-            f"sink.type is {sink_type!r}, but no package that is installed here has such a sink; expected one of "
-            f"{known}: correct it, or install the package wherever tasks run",
-            key="sink.type",
-        )
-    return registered[sink_type].load()

@@ -36,210 +36,6 @@ _TIME_SHARE: Final = 0.25
 """A transaction is committed after this share of the time after which the broker aborts it."""
 
 
-@dataclass(kw_only=True)
-class TooLargeChanges:
-    """The dead letters of one part.
-
-    Attributes:
-        folder: None: the first change that is too large is an error.
-    """
-
-    folder: DeadLetterFolder | None
-    batch_number: int
-    part_number: int
-    has_text: bool
-    _places: set[int] = field(default_factory=set)
-    _tried_again: set[int] = field(default_factory=set)
-
-    def go_on_after(self, place: int) -> None:
-        """Counts earlier letters up to a place; later changes are tried again."""
-        found = frozenset() if self.folder is None else self.folder.places(self.batch_number, self.part_number)
-        self._places = {each for each in found if each <= place}
-        self._tried_again = {each for each in found if each > place}
-
-    def keep(self, refused: TerminalError, order: int, *, key: bytes | None, value: bytes | None) -> None:
-        """Keeps a change, before anything after it is committed."""
-        if self.folder is None:
-            raise refused
-        letter = DeadLetter(
-            id="" if key is None else self._text(key), version=order, operation="send",
-            document=None if value is None else json.loads(value) if self.has_text else self._text(value),
-            reason=str(refused),
-        )  # fmt: skip
-        self.folder.put_one(self.batch_number, self.part_number, order, letter)
-        self._places.add(order)
-        self._tried_again.discard(order)
-        self.folder.refuse_too_many(self.batch_number, self.count(), [letter])
-
-    def committed(self, place: int) -> None:
-        """Removes earlier letters up to a place: the topic took these changes."""
-        sent = {each for each in self._tried_again if each <= place}
-        if self.folder is not None and sent:
-            self.folder.remove(self.batch_number, self.part_number, sent)
-            self._tried_again -= sent
-
-    def count(self) -> int:
-        """The letters of the part, without changes that this try sends."""
-        return len(self._places)
-
-    def _text(self, message: bytes) -> Any:
-        return message.decode() if self.has_text else b64encode(message).decode()
-
-
-@dataclass(kw_only=True)
-class PartSender:
-    """Sends one part."""
-
-    clients: KafkaClients
-    options: KafkaOptions
-    log: StateTopic
-    encoder: Encoder
-    batch: ProvenBatch
-    begun: BegunOnTopic
-    part: StagedPart
-    letters: TooLargeChanges
-    _bytes: int = 0
-
-    def send(self) -> PartDelivery:
-        """Sends the rows that are not in the topic yet.
-
-        Raises:
-            FencedError: another process sends this part; look again.
-            SupersededError: a later batch was begun.
-        """
-        if self.begun.key_schema_id not in (None, self.encoder.key_schema_id):
-            raise key_schema_changed(self.options, self.encoder.key_schema_id, self.begun.key_schema_id)
-        # Asked for in each try: an administrator may have raised it since the last one.
-        taken_bytes = most_bytes(self.clients, self.options.topic)
-        if taken_bytes is None:
-            raise topic_missing(self.options)
-        role = part_role(self.part.number)
-        with TransactionProducer(self.clients, self.options, role, most_bytes=taken_bytes) as producer:
-            state = self.log.look()
-            if self._is_superseded(state) and self.batch.is_replay:
-                # The topic has later batches, so this one was delivered before them.
-                events = sum(len(slice_.kinds) for slice_ in event_rows(self.part.read()))
-                return PartDelivery(
-                    number=self.part.number, rows=self.part.rows, documents=events, superseded=events
-                )  # fmt: skip
-            self._require_own(state)
-            if self.part.number not in state.parts:
-                # Whoever fences the parts of this batch must know this number, before anything is sent under it.
-                progress = PartProgress(generation=self.begun.generation)
-                producer.commit_record(part_key(self.part.number), progress)
-                state = self.log.look()
-                self._require_own(state)
-            done = self._done(state)
-            if not done.rows and self.batch.identity and self.options.duplicates == "fail":
-                one_row_per_key(self.part.read, identity=self.batch.identity, hash_key=self.batch.hash_key)
-            self.letters.go_on_after(self.part.first_row + done.rows)
-            sent = done if done.rows >= self.part.rows else self._send_after(producer, done)
-        return PartDelivery(
-            number=self.part.number, rows=self.part.rows, documents=sent.events, repeated=done.events,
-            dead_letters=self.letters.count(), bytes=self._bytes,
-        )  # fmt: skip
-
-    @property
-    def _order(self) -> tuple[int, int]:
-        return self.begun.generation, self.batch.batch_number
-
-    def _is_superseded(self, state: TopicState) -> bool:
-        claim, last = state.claim, state.batch
-        return claim is None or last is None or claim.generation > self._order[0] or last.order > self._order
-
-    def _require_own(self, state: TopicState) -> None:
-        if self._is_superseded(state):
-            raise superseded(self.batch, f"topic {self.options.topic}")
-
-    def _done(self, state: TopicState) -> PartProgress:
-        found = state.parts[self.part.number]
-        if (found.generation, found.batch_number) == self._order:
-            return found
-        return PartProgress(generation=self.begun.generation, batch_number=self.batch.batch_number)
-
-    def _send_after(self, producer: TransactionProducer, done: PartProgress) -> PartProgress:
-        rows, events, waiting = done.rows, done.events, _Waiting()
-        for slice_ in event_rows(self.part.read(), skip_rows=done.rows, rows_before=self.part.first_row):
-            keys, values = self.encoder.encode(slice_)
-            headers = self._headers(slice_)
-            for key, value, is_delete, end, header in zip(
-                keys, values, slice_.deletes, slice_.ends.tolist(), headers, strict=True
-            ):
-                rows = end
-                # A message without a value follows a delete, or takes its place if that is too large.
-                has_tombstone = is_delete and key is not None and self.options.tombstones
-                refused = producer.refusal_of(key, value)
-                if refused is not None:
-                    self.letters.keep(refused, self.part.first_row + end, key=key, value=value)
-                    if not has_tombstone or producer.refusal_of(key, None) is not None:
-                        continue
-                if not waiting.events:
-                    producer.begin()
-                sent = [value] if refused is None else []
-                for each in [*sent, None] if has_tombstone and value is not None else sent:
-                    producer.send(self.options.topic, key=key, value=each, headers=header)
-                size = len(key or b"") + (len(value or b"") if sent else 0)
-                self._bytes += size
-                events += len(sent)
-                waiting.add(size)
-                if waiting.is_full(self.options):
-                    self._commit(producer, rows, events)
-                    waiting = _Waiting()
-        if waiting.events:
-            self._commit(producer, rows, events)
-        return PartProgress(generation=done.generation, batch_number=done.batch_number, rows=rows, events=events)
-
-    def _commit(self, producer: TransactionProducer, rows: int, events: int) -> None:
-        progress = PartProgress(
-            generation=self.begun.generation, batch_number=self.batch.batch_number, rows=rows, events=events
-        )
-        # The record is the last message: readers of the state wait for whatever follows an open transaction's first.
-        producer.flush()
-        producer.record(part_key(self.part.number), progress)
-        partitions = producer.partitions_of(self.options.topic)
-        if not partitions:
-            raise topic_missing(self.options)
-        # Partitions are only ever added, so those of every message before were no more.
-        if partitions != self.begun.partitions:
-            raise keys_would_move(
-                f"topic {self.options.topic} got {partitions} partitions while batch {self.batch.batch_number} was "
-                f"delivered, and had {self.begun.partitions}"
-            )
-        producer.commit()
-        self.letters.committed(self.part.first_row + rows)
-
-    def _headers(self, events: Any) -> list[Headers]:
-        fixed = [
-            (PIPELINE_HEADER, self.batch.origin.pipeline.encode()),
-            (BATCH_HEADER, str(self.batch.batch_number).encode()),
-        ]
-        by_snapshot: dict[int, Headers] = {}
-        for snapshot_id in events.snapshot_ids:
-            if snapshot_id not in by_snapshot:
-                by_snapshot[snapshot_id] = [*fixed, (SNAPSHOT_HEADER, str(snapshot_id).encode())]
-        return [by_snapshot[snapshot_id] for snapshot_id in events.snapshot_ids]
-
-
-class _Waiting:
-    def __init__(self) -> None:
-        self.events = 0
-        self._bytes = 0
-        self._began = monotonic()
-
-    def add(self, size: int) -> None:
-        if not self.events:
-            self._began = monotonic()
-        self.events += 1
-        self._bytes += size
-
-    def is_full(self, options: KafkaOptions) -> bool:
-        return (
-            self.events >= options.transaction_rows
-            or self._bytes >= options.transaction_bytes
-            or monotonic() - self._began > options.transaction_seconds * _TIME_SHARE
-        )
-
-
 Answer = TypeVar("Answer")
 
 _LONGEST_PAUSE_SECONDS: Final = 2.0
@@ -391,3 +187,199 @@ def open_kafka_sink(
     # Changes after a letter may be in the topic already, so a part that went on without it cannot send it any more.
     way_out = f"raise max.message.bytes of topic {checked.topic} and load the table again with icefloe reset"
     return KafkaSink(checked, clients, DeadLetterFolder(open_store(letters.path), limit=letters.limit, way_out=way_out))
+
+
+@dataclass(kw_only=True)
+class PartSender:
+    """Sends one part."""
+
+    clients: KafkaClients
+    options: KafkaOptions
+    log: StateTopic
+    encoder: Encoder
+    batch: ProvenBatch
+    begun: BegunOnTopic
+    part: StagedPart
+    letters: "TooLargeChanges"
+    _bytes: int = 0
+
+    def send(self) -> PartDelivery:
+        """Sends the rows that are not in the topic yet.
+
+        Raises:
+            FencedError: another process sends this part; look again.
+            SupersededError: a later batch was begun.
+        """
+        if self.begun.key_schema_id not in (None, self.encoder.key_schema_id):
+            raise key_schema_changed(self.options, self.encoder.key_schema_id, self.begun.key_schema_id)
+        # Asked for in each try: an administrator may have raised it since the last one.
+        taken_bytes = most_bytes(self.clients, self.options.topic)
+        if taken_bytes is None:
+            raise topic_missing(self.options)
+        role = part_role(self.part.number)
+        with TransactionProducer(self.clients, self.options, role, most_bytes=taken_bytes) as producer:
+            state = self.log.look()
+            if self._is_superseded(state) and self.batch.is_replay:
+                # The topic has later batches, so this one was delivered before them.
+                events = sum(len(slice_.kinds) for slice_ in event_rows(self.part.read()))
+                return PartDelivery(
+                    number=self.part.number, rows=self.part.rows, documents=events, superseded=events
+                )  # fmt: skip
+            self._require_own(state)
+            if self.part.number not in state.parts:
+                # Whoever fences the parts of this batch must know this number, before anything is sent under it.
+                progress = PartProgress(generation=self.begun.generation)
+                producer.commit_record(part_key(self.part.number), progress)
+                state = self.log.look()
+                self._require_own(state)
+            done = self._done(state)
+            if not done.rows and self.batch.identity and self.options.duplicates == "fail":
+                one_row_per_key(self.part.read, identity=self.batch.identity, hash_key=self.batch.hash_key)
+            self.letters.go_on_after(self.part.first_row + done.rows)
+            sent = done if done.rows >= self.part.rows else self._send_after(producer, done)
+        return PartDelivery(
+            number=self.part.number, rows=self.part.rows, documents=sent.events, repeated=done.events,
+            dead_letters=self.letters.count(), bytes=self._bytes,
+        )  # fmt: skip
+
+    @property
+    def _order(self) -> tuple[int, int]:
+        return self.begun.generation, self.batch.batch_number
+
+    def _is_superseded(self, state: TopicState) -> bool:
+        claim, last = state.claim, state.batch
+        return claim is None or last is None or claim.generation > self._order[0] or last.order > self._order
+
+    def _require_own(self, state: TopicState) -> None:
+        if self._is_superseded(state):
+            raise superseded(self.batch, f"topic {self.options.topic}")
+
+    def _done(self, state: TopicState) -> PartProgress:
+        found = state.parts[self.part.number]
+        if (found.generation, found.batch_number) == self._order:
+            return found
+        return PartProgress(generation=self.begun.generation, batch_number=self.batch.batch_number)
+
+    def _send_after(self, producer: TransactionProducer, done: PartProgress) -> PartProgress:
+        rows, events, waiting = done.rows, done.events, _Waiting(self.options)
+        for slice_ in event_rows(self.part.read(), skip_rows=done.rows, rows_before=self.part.first_row):
+            keys, values = self.encoder.encode(slice_)
+            headers = self._headers(slice_)
+            for key, value, is_delete, end, header in zip(
+                keys, values, slice_.deletes, slice_.ends.tolist(), headers, strict=True
+            ):
+                rows = end
+                # A message without a value follows a delete, or takes its place if that is too large.
+                has_tombstone = is_delete and key is not None and self.options.tombstones
+                refused = producer.refusal_of(key, value)
+                if refused is not None:
+                    self.letters.keep(refused, self.part.first_row + end, key=key, value=value)
+                    if not has_tombstone or producer.refusal_of(key, None) is not None:
+                        continue
+                if not waiting.events:
+                    producer.begin()
+                sent = [value] if refused is None else []
+                for each in [*sent, None] if has_tombstone and value is not None else sent:
+                    producer.send(self.options.topic, key=key, value=each, headers=header)
+                size = len(key or b"") + (len(value or b"") if sent else 0)
+                self._bytes += size
+                events += len(sent)
+                waiting.add(size)
+                if waiting.is_full:
+                    self._commit(producer, rows, events)
+                    waiting = _Waiting(self.options)
+        if waiting.events:
+            self._commit(producer, rows, events)
+        return PartProgress(generation=done.generation, batch_number=done.batch_number, rows=rows, events=events)
+
+    def _commit(self, producer: TransactionProducer, rows: int, events: int) -> None:
+        progress = PartProgress(
+            generation=self.begun.generation, batch_number=self.batch.batch_number, rows=rows, events=events
+        )
+        # The record is the last message: readers of the state wait for whatever follows an open transaction's first.
+        producer.flush()
+        producer.record(part_key(self.part.number), progress)
+        partitions = producer.partitions_of(self.options.topic)
+        if not partitions:
+            raise topic_missing(self.options)
+        # Partitions are only ever added, so those of every message before were no more.
+        if partitions != self.begun.partitions:
+            raise keys_would_move(
+                f"topic {self.options.topic} got {partitions} partitions while batch {self.batch.batch_number} was "
+                f"delivered, and had {self.begun.partitions}"
+            )
+        producer.commit()
+        self.letters.committed(self.part.first_row + rows)
+
+    def _headers(self, events: Any) -> list[Headers]:
+        number, pipeline = str(self.batch.batch_number).encode(), self.batch.origin.pipeline.encode()
+        fixed = [(PIPELINE_HEADER, pipeline), (BATCH_HEADER, number)]
+        ids = events.snapshot_ids
+        by_snapshot = {each: [*fixed, (SNAPSHOT_HEADER, str(each).encode())] for each in {*ids}}
+        return [by_snapshot[each] for each in ids]
+
+
+class _Waiting:
+    def __init__(self, options: KafkaOptions) -> None:
+        self.events = self._bytes = 0
+        self._options, self._began = options, monotonic()
+
+    def add(self, size: int) -> None:
+        self._began = self._began if self.events else monotonic()
+        self.events, self._bytes = self.events + 1, self._bytes + size
+
+    @property
+    def is_full(self) -> bool:
+        seconds = self._options.transaction_seconds * _TIME_SHARE
+        is_large = self.events >= self._options.transaction_rows or self._bytes >= self._options.transaction_bytes
+        return is_large or monotonic() - self._began > seconds
+
+
+@dataclass(kw_only=True)
+class TooLargeChanges:
+    """The dead letters of one part.
+
+    Attributes:
+        folder: None: the first change that is too large is an error.
+    """
+
+    folder: DeadLetterFolder | None
+    batch_number: int
+    part_number: int
+    has_text: bool
+    _places: set[int] = field(default_factory=set)
+    _tried_again: set[int] = field(default_factory=set)
+
+    def go_on_after(self, place: int) -> None:
+        """Counts earlier letters up to a place; later changes are tried again."""
+        found = frozenset() if self.folder is None else self.folder.places(self.batch_number, self.part_number)
+        self._places = {each for each in found if each <= place}
+        self._tried_again = {each for each in found if each > place}
+
+    def keep(self, refused: TerminalError, order: int, *, key: bytes | None, value: bytes | None) -> None:
+        """Keeps a change, before anything after it is committed."""
+        if self.folder is None:
+            raise refused
+        letter = DeadLetter(
+            id="" if key is None else self._text(key), version=order, operation="send",
+            document=None if value is None else json.loads(value) if self.has_text else self._text(value),
+            reason=str(refused),
+        )  # fmt: skip
+        self.folder.put_one(self.batch_number, self.part_number, order, letter)
+        self._places.add(order)
+        self._tried_again.discard(order)
+        self.folder.refuse_too_many(self.batch_number, self.count(), [letter])
+
+    def committed(self, place: int) -> None:
+        """Removes earlier letters up to a place: the topic took these changes."""
+        sent = {each for each in self._tried_again if each <= place}
+        if self.folder is not None and sent:
+            self.folder.remove(self.batch_number, self.part_number, sent)
+            self._tried_again -= sent
+
+    def count(self) -> int:
+        """The letters of the part, without changes that this try sends."""
+        return len(self._places)
+
+    def _text(self, message: bytes) -> Any:
+        return message.decode() if self.has_text else b64encode(message).decode()

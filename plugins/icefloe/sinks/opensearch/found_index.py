@@ -134,11 +134,6 @@ class FoundIndex:
         return self.described.get("mappings", {})
 
     @property
-    def aliases(self) -> Mapping[str, Any]:
-        """The names that it has besides its own."""
-        return self.described["aliases"]
-
-    @property
     def uuid(self) -> str | None:
         """Its uuid with that of its history, if restored from a snapshot, and if known.
 

@@ -185,7 +185,7 @@ class Indexes:
         # Fields that the user has chosen, in an index or in a template, stay.
         added = missing_fields(fields, found.mappings.get("properties", {}))
         self._add_fields(target, {"_meta": {**found.mappings.get("_meta", {}), **meta}, "properties": added})
-        if self.names.writer(target) not in found.aliases:
+        if self.names.writer(target) not in found.described["aliases"]:
             add = {"add": {"index": target, "alias": self.names.writer(target)}}
             self._cluster.ask("POST", "/_aliases", {"actions": [add]})
         return found.uuid

@@ -3,7 +3,6 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -121,30 +120,8 @@ def _nested(paths: list[list[str]], texts: list[pa.Array], rows: int) -> list[tu
     return members
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PointCalls:
-    """The requests of a point in time, which differ between OpenSearch and Elasticsearch.
-
-    Attributes:
-        path: to open it, after the index, and to close it.
-        whole: the parameter that refuses missing shards; Elasticsearch always does.
-        name: of its id in answers and requests.
-        order: the sort field of hits; Elasticsearch may refuse ``_id``.
-    """
-
-    path: str
-    whole: Mapping[str, str]
-    name: str
-    order: str
-
-
 _PAGE: Final = 1_000
 _KEEP_ALIVE: Final = "5m"
-_OPENSEARCH: Final = _PointCalls(
-    path="/_search/point_in_time", whole={"allow_partial_pit_creation": "false"}, name="pit_id", order="_id"
-)
-# Elasticsearch before 8.16 refuses a parameter that says so, and all releases open no other point by default.
-_ELASTICSEARCH: Final = _PointCalls(path="/_pit", whole={}, name="id", order="_shard_doc")
 _WHOLE_SEARCH: Final = {"allow_partial_search_results": "false"}
 _NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
 
@@ -169,17 +146,21 @@ def read_documents(
 def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Sequence[Mapping[str, Any]]]:
     """The documents of a query, as of one moment, with their ``_id``, ``_version`` and ``_source``."""
     cluster.ask("POST", f"/{index}/_refresh", unless=failed_copies)
-    calls = _ELASTICSEARCH if is_elasticsearch(cluster) else _OPENSEARCH
-    params = {"keep_alive": _KEEP_ALIVE, **calls.whole}
-    opened = cluster.ask("POST", f"/{index}{calls.path}", params=params, has=(calls.name,), unless=missing_shards)
-    point = opened.body[calls.name]
+    # The way to open and close a point in time, the name of its id, and the field by which hits are sorted.
+    path, name, order, whole = "/_search/point_in_time", "pit_id", "_id", {"allow_partial_pit_creation": "false"}
+    if is_elasticsearch(cluster):
+        # Before 8.16 it refuses a parameter that says so, and all releases open no partial point by default.
+        path, name, order, whole = "/_pit", "id", "_shard_doc", {}
+    params = {"keep_alive": _KEEP_ALIVE, **whole}
+    opened = cluster.ask("POST", f"/{index}{path}", params=params, has=(name,), unless=missing_shards)
+    point = opened.body[name]
     try:
         after: Sequence[Any] | None = None
         while True:
             body: dict[str, Any] = {
                 "size": _PAGE,
                 "pit": {"id": point, "keep_alive": _KEEP_ALIVE},
-                "sort": [{calls.order: "asc"}],
+                "sort": [{order: "asc"}],
                 "track_total_hits": False,
                 "version": True,
                 "query": query,
@@ -199,7 +180,7 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
             yield hits
             after = hits[-1]["sort"]
     finally:
-        cluster.ask("DELETE", calls.path, {calls.name: point}, allowed=(404,))
+        cluster.ask("DELETE", path, {name: point}, allowed=(404,))
 
 
 def _of_keys(cluster: Cluster, index: str, keys: pa.RecordBatch) -> Iterator[Sequence[Mapping[str, Any]]]:
