@@ -8,7 +8,7 @@ from icefloe.sinks.manifest import DamagedPartsError
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import changes, message, summary
 from sinks.written_parts import BATCH, DAMAGES, contents, deliver, other_bytes, write
-from support.fakes.stores import CountingStore, Fault, FaultyStore
+from support.fakes.stores import CountingStore
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -43,16 +43,6 @@ def test_a_late_attempt_restores_a_file_of_a_whole_batch_that_is_gone(sink, fold
     (folder / "batch=3" / "part-00001.parquet").unlink()
     write(sink, 1, [changes(10)])
     assert contents(folder) == first
-
-
-def test_an_attempt_restores_a_part_that_goes_while_it_is_compared(store, folder):
-    write(ChangeFiles(store), 0, [changes(60)])
-    [data] = contents(folder).values()
-    part = folder / "batch=3" / "part-00000.parquet"
-    going = FaultyStore(store, Fault(operation="get_ranges", key="*/part-*", action=part.unlink))
-    written = write(ChangeFiles(going), 0, [changes(60)])
-    assert going.struck
-    assert contents(folder) == {f"batch=3/{written.details['names'][0]}": data}
 
 
 def test_existing_results_are_seen_by_one_listing(sink, store):

@@ -98,12 +98,6 @@ def test_memory_stays_bounded_however_many_changes_come(store):
     assert max(peaks) < 5_000_000
 
 
-def test_a_task_without_changes_writes_no_file(sink, folder):
-    written = write(sink, 0, [changes(0), changes(0)])
-    assert (written.size_bytes, written.details) == (0, {"names": [], "sizes": []})
-    assert not folder.exists()
-
-
 def test_the_manifest_comes_last_and_names_exactly_the_parts(sink, store, folder):
     parts = {2: changes(40, first=100), 0: changes(60), 1: changes(0)}
     with pytest.raises(KeyMissingError, match=r"batch=3/_manifest\.json"):
@@ -176,11 +170,6 @@ def test_a_batch_that_is_whole_is_never_overwritten_by_other_changes(sink, folde
     ):
         deliver(sink, {number: changes(rows)})
     assert contents(folder) == first
-
-
-def test_checking_leaves_nothing(sink, folder):
-    sink.check()
-    assert contents(folder) == {}
 
 
 def test_the_cut_of_a_batch_is_that_of_its_rows_and_not_of_its_files():

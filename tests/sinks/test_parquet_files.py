@@ -11,7 +11,6 @@ import pytest
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.parquet_files import read_parquet, row_groups, write_parquet_files
 from icefloe.storage.location import open_store
-from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes
 from support.fakes.stores import CountingStore, flip_byte
 from support.missing import require_linux
@@ -112,11 +111,6 @@ def test_reading_holds_about_one_group_of_a_large_file(tmp_path, folder):
     of_python = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak + of_python < file.stat().st_size
-
-
-def test_a_file_that_is_gone_is_missing(store):
-    with pytest.raises(KeyMissingError, match=r"sink/gone"):
-        list(read_parquet(store, "gone"))
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])

@@ -1,6 +1,7 @@
 """Processes that die, lose a reply or wake up late."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from random import Random
@@ -25,27 +26,11 @@ _KEYS = 12
 _FAULTS = [fault for fault in Fault if fault is not Fault.STOPPED]
 
 
-def _load(history: StagedHistory) -> list[StagedBatch]:
-    return history.load(some_rows(9), batches=2)
-
-
-def _first(history: StagedHistory) -> list[StagedBatch]:
-    return [history.change({key: {"word": "a"} for key in range(9)})]
-
-
-def _changes(history: StagedHistory) -> list[StagedBatch]:
-    return [history.change(MIXED, {0: {"word": "c"}, 7: None})]
-
-
-def _reload(history: StagedHistory) -> list[StagedBatch]:
-    return history.load(some_rows(5, word="z"), batches=2)
-
-
 SCENARIOS: Final[Mapping[str, Callable[[StagedHistory], list[StagedBatch]]]] = {
-    "load": _load,
-    "first": _first,
-    "changes": _changes,
-    "reload": _reload,
+    "load": lambda history: history.load(some_rows(9), batches=2),
+    "first": lambda history: [history.change({key: {"word": "a"} for key in range(9)})],
+    "changes": lambda history: [history.change(MIXED, {0: {"word": "c"}, 7: None})],
+    "reload": lambda history: history.load(some_rows(5, word="z"), batches=2),
 }
 """The batches that are interrupted, by name; ``first`` is the first batch of a pipeline without a load."""
 
@@ -54,7 +39,7 @@ class InterruptionCases(SinkUnderTest):
     """Each case strikes every outward call of claim, begin, deliver and finish, which are counted first."""
 
     @pytest.mark.parametrize("scenario", SCENARIOS)
-    @pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.STOPPED])
+    @pytest.mark.parametrize("fault", _FAULTS)
     def test_a_process_that_fails_at_any_call_is_followed_by_another(self, scenario: str, fault: Fault) -> None:
         for place in self.places(self._count(scenario)):
             # The next try may know which parts are delivered, or may not.
@@ -78,7 +63,7 @@ class InterruptionCases(SinkUnderTest):
         for place in self.places(self._count(scenario)):
             destination, history, batches = self._prepared(scenario)
             claims = scenario in _CLAIMING
-            late = StoppedProcess(self.opener(destination), place, partial(self._run, batches=batches, claims=claims))
+            late = StoppedProcess(self.opener(destination), place, partial(_run, batches, claims=claims))
             is_stopped = late.is_stopped()
             with case(f"{scenario}, {late.calls.where} while others deliver {others}"):
                 following = [history.change(_NEXT)] if others != "this batch" else []
@@ -95,7 +80,7 @@ class InterruptionCases(SinkUnderTest):
         calls = self._count("changes")
         for place, other_place in product(self.places(calls), self.places(calls)):
             destination, history, batches = self._prepared("changes")
-            late = StoppedProcess(self.opener(destination), place, partial(self._run, batches=batches, claims=False))
+            late = StoppedProcess(self.opener(destination), place, partial(_run, batches, claims=False))
             late.is_stopped()
             killed = OutwardCalls(Fault.KILLED_BEFORE, other_place)
             with case(f"changes, {late.calls.where} while another is {killed.where}"):
@@ -120,7 +105,7 @@ class InterruptionCases(SinkUnderTest):
             )
             reader.is_stopped()
             with case(f"reading back, {reader.calls.where} while others deliver a load"):
-                error = reader.passed_by(partial(self.deliver, destination, *_reload(history)))
+                error = reader.passed_by(partial(self.deliver, destination, *SCENARIOS["reload"](history)))
                 if error is None:
                     _require_either(read, before, [*history.rows.values()])
                 elif not isinstance(error, TransientError):
@@ -146,14 +131,9 @@ class InterruptionCases(SinkUnderTest):
     def _read(self, process: DeliveringProcess, *, schema: pa.Schema, into: list[Row]) -> None:
         into += process.read_back(schema) or []
 
-    def _run(self, process: DeliveringProcess, *, batches: list[StagedBatch], claims: bool) -> None:
-        process.run(*batches, claims=claims)
-
     def _fail(self, process: DeliveringProcess, batches: list[StagedBatch], *, claims: bool) -> None:
-        try:
+        with suppress(ProcessEndedError, TransientError):
             process.run(*batches, claims=claims)
-        except (ProcessEndedError, TransientError):
-            return
 
 
 def _require_either(read: Sequence[Row], *states: Sequence[Row]) -> None:
@@ -205,10 +185,8 @@ class RandomCases(SinkUnderTest):
         """Tries that fail, then one that does not. A stopped process with a lock ends first."""
         for _ in range(random.randrange(3)):
             calls = OutwardCalls(random.choice(_FAULTS), random.randrange(15), lost_connection=self.lost_connection)
-            try:
+            with suppress(ProcessEndedError, TransientError):
                 _run(batches, DeliveringProcess(self.opener(destination), calls))
-            except (ProcessEndedError, TransientError):
-                continue
         try:
             self.deliver(destination, *batches, claims=True)
         except TransientError:
@@ -222,8 +200,8 @@ class RandomCases(SinkUnderTest):
             raise error
 
 
-def _run(batches: list[StagedBatch], process: DeliveringProcess) -> None:
-    process.run(*batches, claims=True)
+def _run(batches: list[StagedBatch], process: DeliveringProcess, *, claims: bool = True) -> None:
+    process.run(*batches, claims=claims)
 
 
 def _row(random: Random) -> Row:

@@ -57,11 +57,6 @@ def test_hidden_columns_are_in_the_key_only() -> None:
     assert json.loads(messages.values[2])["after"] == {"carrier": "c"}
 
 
-def test_an_after_image_alone_is_an_update_without_a_before_image() -> None:
-    [value] = debezium(Staged(number=7, parts=[[("UPDATE_AFTER", 1, "b")]])).values
-    assert [json.loads(value)[name] for name in ("op", "before")] == ["u", None]
-
-
 def test_a_truncation_names_the_table_and_no_row() -> None:
     value = json.loads(Encoder(BATCH.batch, JsonForm.DEBEZIUM, is_debezium=True).truncation() or b"")
     assert [value[name] for name in ("op", "before", "after", "transaction")] == ["t", None, None, None]

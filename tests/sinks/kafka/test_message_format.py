@@ -158,15 +158,6 @@ def test_a_promotion_that_changes_the_bytes_of_keys_is_known(name, envelope, pro
     assert (keys[0] == keys[1]) is (types[0] == types[1])
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_messages_before_a_new_column_are_read_without_it(name) -> None:
-    before = Staged(number=7, parts=[[("INSERT", 1, "a")]])
-    after = pa.schema([*before.schema, pa.field("gate", pa.string())])
-    format_ = format_of(**FORMATS[name])
-    [row] = format_.changes(after).rows(sent_by(format_, before)).to_pylist()
-    assert (row["carrier"], row["gate"]) == ("a", None)
-
-
 @pytest.mark.parametrize("envelope", ["debezium", "plain"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_messages_are_read_by_the_schema_of_their_batch(name, envelope) -> None:
@@ -187,29 +178,6 @@ def test_messages_are_read_by_the_schema_of_their_batch(name, envelope) -> None:
     assert (first.num_rows, second.num_rows) == (2, 1)
     shown = () if name == "avro" else ("id", "carrier")
     assert asked[0] == (7, shown)
-
-
-def test_a_message_with_its_schema_is_as_kafka_connect_writes_it() -> None:
-    [message] = sent_by(format_of(json_schema=True), Staged(number=7, parts=[[("INSERT", 1, "a")]]))
-    key, value = json.loads(message.sent_key), json.loads(message.sent_value)
-    assert key == {
-        "schema": {
-            "type": "struct", "optional": False, "name": "flights.nyc.flights.Key",
-            "fields": [{"type": "int64", "optional": True, "field": "id"}],
-        },
-        "payload": {"id": 1},
-    }  # fmt: skip
-    fields = {field["field"]: field for field in value["schema"]["fields"]}
-    assert set(fields) == set(value["payload"])
-    assert value["schema"]["name"] == "flights.nyc.flights.Envelope"
-    assert fields["after"] == {
-        "type": "struct", "optional": True, "name": "flights.nyc.flights.Value", "field": "after",
-        "fields": [
-            {"type": "int64", "optional": False, "field": "id"},
-            {"type": "string", "optional": True, "field": "carrier"},
-        ],
-    }  # fmt: skip
-    assert {field["field"] for field in fields["source"]["fields"]} == set(value["payload"]["source"])
 
 
 def test_an_avro_message_names_its_schema_as_registries_want_it() -> None:

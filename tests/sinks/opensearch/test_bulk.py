@@ -67,15 +67,6 @@ def test_a_busy_cluster_gets_the_request_again_in_smaller_ones_until_it_is_well(
     assert len(cluster.documents("people")) == 60
 
 
-def test_single_operations_that_a_busy_cluster_refuses_are_sent_again() -> None:
-    cluster = FakeCluster()
-    numbers = count()
-    cluster.item_refusal = lambda *_: (429, "rejected") if next(numbers) % 2 == 0 else None
-    _, delivery = loaded(cluster)
-    assert delivery.documents == 50
-    assert delivery.refused >= 25
-
-
 def test_a_busy_cluster_is_given_up_after_the_patience_and_the_next_try_sends_the_rest() -> None:
     cluster = FakeCluster()
     cluster.item_refusal = lambda _, document: (429, "rejected") if document["id"] >= 10 else None

@@ -14,8 +14,8 @@ from icefloe.testing.processes import OutwardCalls
 from icefloe.testing.staged_history import Row
 from sinks.opensearch.sinks import sink_at
 from support.sinks.fake_cluster import FakeCluster
-from support.sinks.fake_cluster_errors import lost_connection
 from support.sinks.fake_elasticsearch import FakeElasticsearch
+from support.sinks.fake_indexes import lost_connection
 from support.tiers import stride
 
 pytestmark = pytest.mark.slow

@@ -74,12 +74,3 @@ def test_an_index_without_documents_takes_any_columns() -> None:
     run(sink, of(1, {"id": 1, "name": 3}, "name"), ADA)
     with pytest.raises(TerminalError):
         sink.begin(of(2, FIRST))
-
-
-def test_an_index_whose_columns_no_batch_has_said_takes_those_of_the_next_one() -> None:
-    _, sink = loaded({})
-    run(sink, of(1, {"id": 1, "name": 3}, "name"), BO)
-    run(sink, of(2, {}, is_replay=True), BO)
-    with pytest.raises(TerminalError):
-        sink.begin(of(3, FIRST))
-    assert [row["id"] for row in rows_of(sink)] == [1, 2]

@@ -35,17 +35,6 @@ def test_a_late_delivery_brings_no_row_back_whose_hard_deletion_is_forgotten() -
     assert [row["id"] for row in rows_of(sink)] == [1, 2]
 
 
-def test_a_conflict_that_is_gone_when_it_is_looked_at_is_sent_again() -> None:
-    cluster = FakeCluster()
-    sink = claimed(cluster)
-    run(sink, proven(0), ADA)
-    tries = count()
-    cluster.item_refusal = lambda *_: None if next(tries) else (409, "version_conflict_engine_exception")
-    [delivery] = run(sink, proven(1), part(changes(("<", 1, "Ada"), (">", 1, "Bea"))))
-    assert (delivery.documents, delivery.repeated) == (1, 0)
-    assert [row["name"] for row in rows_of(sink)] == ["Bea"]
-
-
 @pytest.mark.parametrize("owner", ["checkpoint-2", "checkpoint-3"])
 def test_a_load_after_the_claim_was_lost_counts_as_later_than_all_before(owner: str) -> None:
     """Batch 4 of the second owner was the last one; a third one begins at 0."""

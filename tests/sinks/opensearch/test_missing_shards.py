@@ -45,14 +45,6 @@ class HalfAnswers(FakeCluster):
 
 
 @pytest.mark.parametrize("kind", [FakeCluster, FakeElasticsearch])
-@pytest.mark.parametrize("requests", [3, 4])
-def test_rows_of_a_shard_that_comes_back_are_read(kind: type[FakeCluster], requests: int) -> None:
-    sink = filled(cluster := kind())
-    take_away(cluster, "1:2", requests=requests)
-    assert [row["id"] for row in rows_of(sink)] == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("kind", [FakeCluster, FakeElasticsearch])
 def test_an_index_that_lacks_a_shard_is_neither_read_back_nor_purged(kind: type[FakeCluster]) -> None:
     sink = filled(cluster := kind())
     cluster.is_away = lambda key: key == "1:5"

@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,11 +75,3 @@ def test_a_key_that_does_not_fit_is_a_fault_of_the_file_for_each_command(
     with pytest.raises(TerminalError) as error:
         open_opensearch_sink({"index": "people", **options}, connection=connection, open_store=lambda _: None)  # type: ignore[arg-type, return-value]
     assert error.value.exit_code == 65
-
-
-def test_a_file_of_the_authority_that_is_no_certificate_is_named(tmp_path: Path) -> None:
-    for name in ("gone.pem", "text.pem"):
-        (tmp_path / "text.pem").write_text("no certificate")
-        connection = {"host": "search.example", "extra": {"ca_certs": str(tmp_path / name)}}
-        with pytest.raises(TerminalError, match=f"ca_certs in the extra of the sink's connection is {tmp_path}/{name}"):
-            open_opensearch_sink({"index": "people"}, connection=connection, open_store=lambda _: None)  # type: ignore[arg-type, return-value]

@@ -51,13 +51,6 @@ def test_a_page_or_a_cut_answer_is_no_answer_and_is_not_quoted(
         assert "somebody" not in caught.value.sentence
 
 
-def test_a_cluster_that_comes_back_after_a_page_is_used(sink: OpenSearchSink, answers: list[tuple[str, bytes]]) -> None:
-    made = ("application/json; charset=UTF-8", b'{"acknowledged": true, "_version": 1}')
-    answers += [PAGE, CUT, made, PAGE, made]
-    sink.check()
-    assert answers == [made]
-
-
 @pytest.mark.parametrize(
     ("kind", "body", "fault"),
     [

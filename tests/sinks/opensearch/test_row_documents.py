@@ -4,7 +4,6 @@ import json
 import re
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.opensearch.bulk import bulk_lines
-from icefloe.sinks.opensearch.indexes import field_mappings, missing_fields
+from icefloe.sinks.opensearch.indexes import field_mappings
 from icefloe.sinks.opensearch.row_documents import (
     deletion_markers,
     document_ids,
@@ -163,24 +162,3 @@ def test_years_that_python_does_not_have_are_in_documents_and_in_ids() -> None:
     ]
     assert document_ids(rows, ["date"]).to_pylist() == ["13:5881580-07-11", "10:0000-12-31"]
     assert rows_of_documents(found, schema).equals(rows)
-
-
-@pytest.mark.parametrize(
-    ("known", "missing"),
-    [
-        ({}, {"a", "b", "c.d"}),
-        ({"a": {"type": "byte"}}, {"b", "c.d"}),
-        ({"b": {"properties": {"x": {"type": "byte"}}}}, {"a", "b.y", "c.d"}),
-        ({"b": {"type": "byte"}}, {"a", "b", "c.d"}),
-        ({"c": {"properties": {"d": {"type": "byte"}}}}, {"a", "b"}),
-        ({"a": {"properties": {}}, "c": {"type": "byte"}}, {"b", "c.d"}),
-    ],
-)
-def test_fields_that_somebody_has_chosen_stay(known: dict[str, Any], missing: set[str]) -> None:
-    wanted = field_mappings(
-        pa.schema([("a", pa.int64()), ("b", pa.struct([("x", pa.int64()), ("y", pa.int64())])), ("c.d", pa.int64())]),
-        [],
-    )
-    found = missing_fields({name: field for name, field in wanted.items() if not name.startswith("_")}, known)
-    inner = {f"b.{name}" for name in found.get("b", {}).get("properties", {})}
-    assert {name for name in found if name != "b"} | (inner if len(inner) == 1 else {"b"} & found.keys()) == missing

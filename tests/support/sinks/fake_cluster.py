@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from opensearchpy.exceptions import NotFoundError, TransportError
 
-from support.sinks.fake_cluster_errors import conflict, error_of, missing
-from support.sinks.fake_indexes import Document, FakeIndexes, Index
+from support.sinks.fake_indexes import Document, FakeIndexes, Index, conflict, error_of, missing
 
 __all__ = ["FakeCluster"]
 

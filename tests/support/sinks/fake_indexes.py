@@ -6,9 +6,10 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.sinks.fake_cluster_errors import error_of, missing
+from opensearchpy.exceptions import ConnectionError as LostConnectionError
+from opensearchpy.exceptions import TransportError
 
-__all__ = ["Document", "FakeIndexes", "Index"]
+__all__ = ["Document", "FakeIndexes", "Index", "conflict", "error_of", "lost_connection", "missing"]
 
 
 @dataclass
@@ -125,3 +126,21 @@ class FakeIndexes:
         # A delete makes a missing index even if an alias is required.
         self._create(name, b"{}", {})
         return self.indexes[name]
+
+
+def lost_connection() -> Exception:
+    """The error of the client when a connection breaks."""
+    return LostConnectionError("N/A", "the connection broke", OSError())
+
+
+def error_of(status: int, kind: str, reason: str) -> TransportError:
+    """An answer of a status; without a kind, one that has no body."""
+    return TransportError(status, kind, {"error": {"type": kind, "reason": reason}, "status": status} if kind else "")
+
+
+def missing(name: str) -> TransportError:
+    return error_of(404, "index_not_found_exception", f"no such index [{name}]")
+
+
+def conflict(key: str) -> TransportError:
+    return error_of(409, "version_conflict_engine_exception", f"[{key}]: version conflict")
