@@ -15,14 +15,26 @@ from support.sinks.table_sink import Head, MemoryTable, TableSink
 __all__ = ["IndexSuite", "LogSuite", "TableSuite"]
 
 
-class IndexSuite(SinkConformance):
-    sink: type[Any] = IndexSink
-
-    def new_destination(self) -> MemoryIndex:
-        return MemoryIndex()
+class _OverMemory(SinkConformance):
+    sink: type[Any]
 
     def open_sink(self, destination: Any, calls: OutwardCalls) -> Any:
         return self.sink(calls.watch(destination))
+
+
+class _Refusing(_OverMemory):
+    @contextmanager
+    def refusing(self, destination: Any, times: int | None) -> Iterator[bool]:
+        destination.refusals = times
+        yield True
+        destination.refusals = 0
+
+
+class IndexSuite(_Refusing):
+    sink = IndexSink
+
+    def new_destination(self) -> MemoryIndex:
+        return MemoryIndex()
 
     def foreign_write(self, destination: MemoryIndex, number: int) -> bool:
         live = destination.get("meta", "state").document
@@ -33,42 +45,24 @@ class IndexSuite(SinkConformance):
     def poison_row(self, key: int) -> dict[str, Any]:
         return {"word": POISON, "number": key}
 
-    @contextmanager
-    def refusing(self, destination: Any, times: int | None) -> Iterator[bool]:
-        destination.refusals = times
-        yield True
-        destination.refusals = 0
 
-
-class LogSuite(SinkConformance):
-    sink: type[Any] = LogSink
+class LogSuite(_Refusing):
+    sink = LogSink
 
     def new_destination(self) -> MemoryLog:
         return MemoryLog()
-
-    def open_sink(self, destination: Any, calls: OutwardCalls) -> Any:
-        return self.sink(calls.watch(destination))
 
     def foreign_write(self, destination: MemoryLog, number: int) -> bool:
         epoch = destination.init_transactions("foreign")
         destination.commit("foreign", epoch, [Message("changes", f"foreign-{number}", {"word": "foreign"})])
         return True
 
-    @contextmanager
-    def refusing(self, destination: Any, times: int | None) -> Iterator[bool]:
-        destination.refusals = times
-        yield True
-        destination.refusals = 0
 
-
-class TableSuite(SinkConformance):
-    sink: type[Any] = TableSink
+class TableSuite(_OverMemory):
+    sink = TableSink
 
     def new_destination(self) -> MemoryTable:
         return MemoryTable()
-
-    def open_sink(self, destination: Any, calls: OutwardCalls) -> Any:
-        return self.sink(calls.watch(destination))
 
     def foreign_write(self, destination: MemoryTable, number: int) -> bool:
         head = destination.load()

@@ -225,13 +225,15 @@ class PartSender:
                 return PartDelivery(
                     number=self.part.number, rows=self.part.rows, documents=events, superseded=events
                 )  # fmt: skip
-            self._require_own(state)
+            if self._is_superseded(state):
+                raise superseded(self.batch, f"topic {self.options.topic}")
             if self.part.number not in state.parts:
                 # Whoever fences the parts of this batch must know this number, before anything is sent under it.
                 progress = PartProgress(generation=self.begun.generation)
                 producer.commit_record(part_key(self.part.number), progress)
                 state = self.log.look()
-                self._require_own(state)
+                if self._is_superseded(state):
+                    raise superseded(self.batch, f"topic {self.options.topic}")
             done = self._done(state)
             if not done.rows and self.batch.identity and self.options.duplicates == "fail":
                 one_row_per_key(self.part.read, identity=self.batch.identity, hash_key=self.batch.hash_key)
@@ -249,10 +251,6 @@ class PartSender:
     def _is_superseded(self, state: TopicState) -> bool:
         claim, last = state.claim, state.batch
         return claim is None or last is None or claim.generation > self._order[0] or last.order > self._order
-
-    def _require_own(self, state: TopicState) -> None:
-        if self._is_superseded(state):
-            raise superseded(self.batch, f"topic {self.options.topic}")
 
     def _done(self, state: TopicState) -> PartProgress:
         found = state.parts[self.part.number]
