@@ -46,12 +46,10 @@ def test_a_topic_that_gets_partitions_is_an_error_until_it_is_loaded_again(place
     ("options", "before", "after", "moves"),
     [
         (MOCKED, pa.decimal128(10, 2), pa.decimal128(18, 2), True),
-        ({"json_schema": True}, pa.decimal128(10, 2), pa.decimal128(18, 2), True),
         ({}, pa.decimal128(10, 2), pa.decimal128(18, 2), False),
         ({}, pa.date32(), pa.timestamp("us"), True),
-        (MOCKED, pa.int32(), pa.int64(), False),
     ],
-    ids=["decimal in Avro", "decimal with its schema", "decimal", "date", "int in Avro"],
+    ids=["decimal in Avro", "decimal", "date"],
 )
 def test_a_promotion_that_would_move_keys_is_an_error_until_the_table_is_loaded_again(
     place: KafkaPlace, options: dict[str, object], before: pa.DataType, after: pa.DataType, moves: bool

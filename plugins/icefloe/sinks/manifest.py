@@ -18,7 +18,17 @@ from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 from icefloe.units import natural
 
-__all__ = ["CLAIM", "MANIFEST", "BatchSummary", "CommitMessage", "DamagedPartsError", "Manifest", "Part", "load_claim"]
+__all__ = [
+    "CLAIM",
+    "MANIFEST",
+    "BatchSummary",
+    "CommitMessage",
+    "DamagedPartsError",
+    "GivenUpBatchError",
+    "Manifest",
+    "Part",
+    "load_claim",
+]
 
 CLAIM: Final = "_icefloe.json"
 """Spark and Arrow do not take files for data whose names begin with an underscore."""

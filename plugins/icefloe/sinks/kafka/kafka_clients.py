@@ -1,4 +1,4 @@
-"""Clients of a Kafka cluster, and their errors as ours."""
+"""The keys of a Kafka sink, its clients, and their errors as ours."""
 
 import logging
 import os

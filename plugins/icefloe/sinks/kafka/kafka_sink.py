@@ -1,4 +1,4 @@
-"""The kafka sink."""
+"""The kafka sink, and the delivery of a part in bounded transactions."""
 
 import json
 from base64 import b64encode
@@ -32,12 +32,10 @@ from icefloe.sinks.key_changes import one_row_per_key
 from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink, superseded
 from icefloe.storage.store import Store
 
-_TIME_SHARE: Final = 0.25
-"""A transaction is committed after this share of the time after which the broker aborts it."""
-
-
 Answer = TypeVar("Answer")
 
+_TIME_SHARE: Final = 0.25
+"""A transaction is committed after this share of the time after which the broker aborts it."""
 _LONGEST_PAUSE_SECONDS: Final = 2.0
 _RANDOM: Final = SystemRandom()
 

@@ -50,8 +50,6 @@ from icefloe.sinks.kafka.schemas import (
 from icefloe.sinks.sink import SchemaOf
 
 _LOOKED_AT: Final = 1000
-
-
 _NOTHING: Final = pa.scalar(None, TEXT)
 _OPERATIONS: Final[Mapping[int, str]] = {ChangeType.INSERT: "c", ChangeType.DELETE: "d", ChangeType.UPDATE_AFTER: "u"}
 
