@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -123,7 +123,10 @@ class NodeMachine:
         return False
 
     def outputs(self) -> list[Path]:
-        return sorted(self.folder.glob("*/*/*.data"))
+        """The node may remove a folder between two looks of pathlib."""
+        while True:
+            with suppress(FileNotFoundError):
+                return sorted(self.folder.glob("*/*/*.data"))
 
     def _is_reached(self) -> bool:
         try:
