@@ -22,12 +22,10 @@ from benchmarks.bed_tables import APPENDED, BEDS, FIXED, bed_tables
 from benchmarks.figures import parser_of
 from benchmarks.map_task import planned_batch
 from benchmarks.run import use_one_core
-from icefloe.batch.batch_keys import tasks_key
-from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.plan_document import put_map_tasks
+from icefloe.batch.plan_document import put_map_tasks, tasks_key
 from icefloe.storage.location import open_store
 from support.spark.spark_lab import CATALOG, NAMESPACE
 

@@ -4,13 +4,11 @@ from dataclasses import dataclass
 
 from pyiceberg.table import Table
 
-from icefloe.batch.batch_keys import tasks_key
-from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
-from icefloe.batch.plan_document import put_map_tasks
+from icefloe.batch.plan_document import put_map_tasks, tasks_key
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.steps import plan_range

@@ -31,8 +31,8 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
-from icefloe.batch.open.find_work import find_work
+from icefloe.batch.open.next_batch import find_work
+from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.storage.requests import RequestKind, Requests

@@ -23,7 +23,7 @@ from rich.table import Table as Grid
 
 from benchmarks.figures import parser_of, write_figures
 from benchmarks.synthetic_outputs import SyntheticOutputs
-from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.batch_folder import MapInputs
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, coalesce_map_outputs
 from icefloe.storage.location import open_store

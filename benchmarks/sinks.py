@@ -215,7 +215,7 @@ def produce_events(broker: Kafka, file: Path, turn: int) -> None:
 def seconds_until_visible(folder: Path, sink: dict[str, Any]) -> float:
     """From the commit of changes until the sink holds all of them, by a run without Airflow."""
     from icefloe.batch.context.session import PipelineSession
-    from icefloe.batch.credentials import Credentials
+    from icefloe.batch.run_settings import Credentials
     from icefloe.pipeline.pipeline_file import load_pipeline
 
     folder.mkdir(parents=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 

@@ -23,9 +23,9 @@ from demo.batch_result import HEADER, BatchResult
 from demo.flights_table import CATALOG, TABLE, FlightsTable, TableChange
 from demo.progress import Progress
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.report import BatchReport
-from icefloe.batch.status.publish_status import load_status
+from icefloe.batch.run_settings import Credentials
+from icefloe.batch.status import load_status
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -103,7 +103,7 @@ def _wait_until_delivered(checkpoint: Checkpoint, snapshot_id: int, progress: Pr
     told = ""
     while True:
         try:
-            cursor = checkpoint.cursor()
+            cursor = checkpoint.look().cursor
             if cursor is not None and cursor.snapshot_id == snapshot_id:
                 return cursor.batch_number
             sentence = _trouble(checkpoint)

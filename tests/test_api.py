@@ -10,7 +10,7 @@ import pytest
 
 from icefloe.api import read_changes
 from icefloe.batch import changelog_scan
-from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.batch_folder import MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.reduce import read_range
 from icefloe.changes.consolidate import consolidate

@@ -4,8 +4,8 @@ import pickle
 import pytest
 
 from icefloe.batch.context.task_attempt import JobError
-from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
 from icefloe.batch.plan.open_and_plan import open_and_plan
+from icefloe.batch.run_settings import CREDENTIALS_VARIABLE, Credentials
 from icefloe.errors import TerminalError, TransientError
 from support.pipelines.workshop import OpenBatch, Workshop
 

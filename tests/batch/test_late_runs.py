@@ -11,7 +11,7 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
-from icefloe.checkpoint.ownership import OtherOwnerError
+from icefloe.checkpoint.log import OtherOwnerError
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
 from icefloe.storage.store import Store
@@ -93,7 +93,7 @@ def test_a_backfill_whose_plan_goes_as_another_run_finishes_it_is_done(
         other.deliver()
         return load_plan(store)
 
-    monkeypatch.setattr("icefloe.batch.plan.plan_of_batch.load_plan", overtaken)
+    monkeypatch.setattr("icefloe.batch.plan.make_plan.load_plan", overtaken)
     found = open_and_plan(workshop.session(), request)
     assert found.report is not None
     assert found.plan is None

@@ -10,8 +10,8 @@ import pytest
 from batch.deliver.delivered import Delivered
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan.open_and_plan import open_and_plan
+from icefloe.batch.run_settings import Credentials
 from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.sinks.document_folder import registered

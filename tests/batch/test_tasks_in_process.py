@@ -2,7 +2,7 @@
 
 import pytest
 
-from icefloe.batch.context.already_finished import BatchFinished
+from icefloe.batch.context.references import BatchFinished
 from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.phases import TasksInProcess
 from icefloe.flow import Phase, Route

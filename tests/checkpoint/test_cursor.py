@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending
 from icefloe.errors import TerminalError
 from icefloe.iceberg.step import LoadPart
 from icefloe.storage.location import open_store

@@ -2,9 +2,8 @@ import uuid
 
 import pytest
 
-from icefloe.checkpoint.ending import Cursor
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import Writer
+from icefloe.checkpoint.records import Cursor, Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.location import open_store
 from support.fakes.stores import Fault, FaultyStore, flip_byte
@@ -29,7 +28,7 @@ def run_batches(checkpoint, count):
 
 def test_a_new_checkpoint_is_empty(checkpoint, store):
     assert checkpoint.pipeline() is None
-    assert (checkpoint.latest_batch(), checkpoint.open_batch(), checkpoint.cursor()) == (None, None, None)
+    assert (checkpoint.latest_batch(), checkpoint.look().opened, checkpoint.look().cursor) == (None, None, None)
     assert (checkpoint.offset(0), checkpoint.committed(0), checkpoint.report(0)) == (None, None, None)
     assert list(store.list("")) == []
 
@@ -56,14 +55,14 @@ def test_the_records_are_where_spark_would_put_them(checkpoint, store):
 
 def test_a_batch_is_open_until_it_is_committed_and_then_moves_the_cursor(checkpoint):
     checkpoint.create_offset(an_offset(0))
-    assert checkpoint.open_batch() == an_offset(0)
-    assert checkpoint.cursor() is None
+    assert checkpoint.look().opened == an_offset(0)
+    assert checkpoint.look().cursor is None
     checkpoint.create_commit(a_commit(0))
-    assert checkpoint.open_batch() is None
-    assert checkpoint.cursor() == Cursor(batch_number=0, snapshot_id=BIG)
+    assert checkpoint.look().opened is None
+    assert checkpoint.look().cursor == Cursor(batch_number=0, snapshot_id=BIG)
     checkpoint.create_offset(an_offset(1))
-    assert checkpoint.open_batch() == an_offset(1)
-    assert checkpoint.cursor() == Cursor(batch_number=0, snapshot_id=BIG)
+    assert checkpoint.look().opened == an_offset(1)
+    assert checkpoint.look().cursor == Cursor(batch_number=0, snapshot_id=BIG)
     assert checkpoint.committed(0) == a_commit(0)
     assert checkpoint.committed(1) is None
 
@@ -135,13 +134,13 @@ def test_a_commit_that_someone_removed_is_a_gap_never_a_new_beginning(checkpoint
     checkpoint.create_offset(an_offset(3))
     store.delete(["commits/2.json"])
     with pytest.raises(TerminalError, match=r"commits/2\.json is missing"):
-        checkpoint.cursor()
+        checkpoint.look()
 
 
 READS = {
     "pipeline.json": lambda checkpoint: checkpoint.pipeline(),
-    "offsets/1.json": lambda checkpoint: checkpoint.open_batch(),
-    "commits/0.json": lambda checkpoint: checkpoint.cursor(),
+    "offsets/1.json": lambda checkpoint: checkpoint.look().opened,
+    "commits/0.json": lambda checkpoint: checkpoint.look().cursor,
 }
 
 
@@ -162,18 +161,18 @@ def test_a_damaged_record_is_one_sentence_that_names_its_url(checkpoint, store, 
 
 def test_a_store_that_does_not_answer_is_no_empty_checkpoint(store):
     run_batches(Checkpoint(store), 2)
-    for look in (Checkpoint.latest_batch, Checkpoint.pipeline, Checkpoint.cursor, Checkpoint.open_batch):
+    for look in (Checkpoint.latest_batch, Checkpoint.pipeline, Checkpoint.look):
         with pytest.raises(TransientError):
             look(Checkpoint(FaultyStore(store, Fault())))
     with pytest.raises(TransientError):
-        Checkpoint(FaultyStore(store, Fault(operation="get"))).cursor()
+        Checkpoint(FaultyStore(store, Fault(operation="get"))).look()
 
 
 def test_a_backfill_has_a_checkpoint_of_its_own(checkpoint, store):
     run_batches(checkpoint, 2)
     backfill = checkpoint.backfill("start-5-ab")
     assert backfill.url == f"{store.url}/backfills/start-5-ab"
-    assert backfill.cursor() is None
+    assert backfill.look().cursor is None
     backfill.create_offset(an_offset(0))
     backfill.create_commit(a_commit(0))
     assert checkpoint.latest_batch() == 1

@@ -4,8 +4,7 @@ from threading import Barrier
 
 import pytest
 
-from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.ownership import OtherOwnerError
+from icefloe.checkpoint.log import Checkpoint, OtherOwnerError
 from icefloe.checkpoint.records import Writer
 from icefloe.storage.location import open_store
 from support.sample_records import a_commit, an_offset, the_pipeline

@@ -4,9 +4,8 @@ from pathlib import Path
 import pytest
 
 from icefloe.checkpoint.batch_spec import Identity
-from icefloe.checkpoint.ending import BatchOutcome, Cursor
 from icefloe.checkpoint.record_store import RecordStore
-from icefloe.checkpoint.records import OffsetRecord, OwnerRecord, Writer
+from icefloe.checkpoint.records import BatchOutcome, Cursor, OffsetRecord, OwnerRecord, Writer
 from icefloe.documents import TornDocumentError, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.step import RecordedSnapshot

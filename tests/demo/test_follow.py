@@ -12,8 +12,8 @@ from demo.flights_table import CATALOG, FlightsTable, catalog_properties
 from demo.follow import follow
 from demo.progress import Progress
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
-from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
+from icefloe.batch.run_settings import Credentials
+from icefloe.batch.status import PipelineStatus, Trouble
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError

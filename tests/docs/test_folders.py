@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from icefloe.batch.batch_keys import begun_key, delivery_key, error_key
 from icefloe.batch.open.next_range import RequestedRange
+from icefloe.batch.plan_document import begun_key, delivery_key, error_key
 from icefloe.documents import load_document
 from icefloe.sinks.manifest import Manifest
 from support.pages.blocks import Block

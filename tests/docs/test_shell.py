@@ -16,7 +16,7 @@ from pyiceberg.utils.config import Config
 
 import airflow_environment
 from docs.recorded_shell import record
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from icefloe.engines.spark.master import spark_master
 from icefloe.orchestration.connections import object_store_options
 from icefloe.orchestration.dags.dag_factory import backfill_range

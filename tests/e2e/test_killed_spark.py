@@ -20,8 +20,8 @@ from pyiceberg.table import Table
 
 from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan.open_and_plan import open_and_plan
+from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase
@@ -33,7 +33,7 @@ FILES = 12
 TASKS = FILES + 1  # the changed rows are in a file of their own
 RUN = """
 import os, sys
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from icefloe.batch.context.session import PipelineSession
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline

@@ -8,9 +8,9 @@ import pytest
 
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.status.publish_status import load_status
+from icefloe.batch.run_settings import Credentials
+from icefloe.batch.status import load_status
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.engines.phase_runner import LocalPhases
 from icefloe.engines.run_batch import run_batch

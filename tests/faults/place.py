@@ -14,10 +14,10 @@ from typing import Any
 import yaml
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_phase
 from icefloe.batch.plan.open_and_plan import open_and_plan
+from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.survey import survey_storage
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.engines.local import LocalEngine

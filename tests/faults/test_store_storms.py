@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import TransientError

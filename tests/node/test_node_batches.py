@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.batch_folder import MapInputs
 from icefloe.batch.context.references import TaskReference
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.flow import Phase

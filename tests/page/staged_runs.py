@@ -17,10 +17,10 @@ from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select, update
 
-from icefloe.batch.batch_keys import phase_key
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.phase_record import LostNode, PhaseRecord
-from icefloe.batch.status.publish_status import publish_status
+from icefloe.batch.plan_document import phase_key
+from icefloe.batch.status import publish_status
 from icefloe.documents import dump_document
 from icefloe.flow import FlowTask
 from icefloe.orchestration.connections import resolve_credentials

@@ -12,8 +12,7 @@ import pytest
 from demo.servers.free_port import free_port
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.task_attempt import JobError
-from icefloe.batch.credentials import Credentials
-from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase

@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 
 from demo.servers.server_process import ServerUnavailableError
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline

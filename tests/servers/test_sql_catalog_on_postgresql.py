@@ -13,7 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from demo.servers.free_port import free_port
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.pipeline.pipeline_file import load_pipeline

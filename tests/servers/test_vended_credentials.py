@@ -19,8 +19,8 @@ from pyiceberg.catalog import load_catalog
 
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.phases import run_phase
+from icefloe.batch.run_settings import Credentials
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.engines.spark.submit import SparkSubmit

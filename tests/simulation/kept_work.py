@@ -17,11 +17,11 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from icefloe import documents
-from icefloe.batch.context import map_inputs
+from icefloe.batch.context import batch_folder
 from icefloe.batch.map import write_map_output, write_part
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.map.hashed_rows import ReadTally
-from icefloe.batch.plan import plan_of_batch
+from icefloe.batch.plan import make_plan as planning
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.plan_document import MapTask
 from icefloe.batch.rows.file_effects import FileEffects, WeightedRows, task_file_effects
@@ -163,10 +163,10 @@ _SHAPE_OF: Final = RowShape.of
 _REPLACED: Final = (
     (manifest_reader, "read_manifest_list", _manifest_list),
     (manifest_reader, "read_manifest_entries", _manifest_entries),
-    (plan_of_batch, "make_plan", _plan),
+    (planning, "make_plan", _plan),
     (TableSchema, "from_json", _schema),
     (RowShape, "of", _shape),
-    (map_inputs, "task_file_effects", _file_effects),
+    (batch_folder, "task_file_effects", _file_effects),
     (write_map_output, "CarryOver", _KeptCarryOver),
     (write_part, "CarryOver", _KeptCarryOver),
     (change_files, "write_parquet_files", _parquet_files),

@@ -7,13 +7,13 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from icefloe.batch.context.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.end_batch import BatchStateError
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.context.references import BatchFinished, ends_well_if_finished
 from icefloe.batch.deliver.commit_batch import clean_up_finished
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import TasksInProcess, run_coalesce, run_phase
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
+from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline, DeliveredEnd
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TransientError

@@ -11,10 +11,10 @@ from typing import Final, TypeVar
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.sinks import Surroundings
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.deliver_batch import TakenBackError
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.checkpoint.ownership import OtherOwnerError
+from icefloe.batch.run_settings import Credentials
+from icefloe.checkpoint.log import OtherOwnerError
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Route

@@ -123,7 +123,7 @@ def put_result(result: RangeResult, store: Store) -> RangeResult:
 
 
 def test_a_failure_comes_with_the_fewest_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("icefloe.batch.fenced_store.FencedStore.take_back", lambda _: None)
+    monkeypatch.setattr("icefloe.batch.context.running_batch.FencedStore.take_back", lambda _: None)
     trial = next(failures(range(200)))
     text = story(trial)
     assert f"make schedules REPLAY={trial.seed}" in text
@@ -142,7 +142,7 @@ def put_record(records: RecordStore, record: Any, key: str) -> Any:
 @pytest.mark.parametrize(
     ("guard", "none", "sentence"),
     [
-        ("icefloe.batch.fenced_store.FencedStore.take_back", lambda _: None, "left of a batch that is over"),
+        ("icefloe.batch.context.running_batch.FencedStore.take_back", lambda _: None, "left of a batch that is over"),
         ("icefloe.batch.staged_changes.RangeResult.create", put_result, "changed .*results/.* of an open batch"),
         ("icefloe.sinks.change_files.ChangeFiles._refuse_damaged", lambda *_: None, "gone or cut"),
         (

@@ -7,7 +7,7 @@ from typing import Final
 
 from icefloe.batch.context.end_batch import BatchStateError
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished, make_move
 from icefloe.batch.upkeep.survey import survey_storage
 from icefloe.errors import TerminalError, TransientError

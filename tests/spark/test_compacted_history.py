@@ -104,7 +104,7 @@ def test_a_cursor_that_expired_with_the_files_that_the_next_commit_removed_is_a_
         changes_of(table, last)
     with pytest.raises(ExpiredHistoryError, match=rf"{sentence}; set on_gap: reload"):
         workshop.prepare()
-    assert workshop.session().checkpoint.open_batch() is None
+    assert workshop.session().checkpoint.look().opened is None
     report = workshop.set(on_gap="reload").deliver()
     assert report is not None
     assert (report.after_snapshot_id, report.counts["insert"]) == (

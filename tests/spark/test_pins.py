@@ -11,8 +11,8 @@ import yaml
 from pyiceberg.expressions import EqualTo
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan.open_and_plan import open_and_plan
+from icefloe.batch.run_settings import Credentials
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.workspace import icefloe
 from support.spark.spark_lab import CATALOG, SparkLab

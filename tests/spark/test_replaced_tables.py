@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.open.find_work import find_work
+from icefloe.batch.open.next_batch import find_work
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import NotAnAncestorError
@@ -76,7 +76,7 @@ def test_a_table_that_was_replaced_by_one_of_other_types_is_refused_before_a_bat
         changes_of(table, last)
     with pytest.raises(TerminalError, match=sentence):
         workshop.prepare()
-    assert workshop.session().checkpoint.open_batch() is None
+    assert workshop.session().checkpoint.look().opened is None
 
 
 @pytest.mark.parametrize("table", ["V1", "V2"], indirect=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.storage.location import open_store

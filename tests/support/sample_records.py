@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
-from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord, Writer
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Cursor, Ending, OffsetRecord, PipelineRecord, Writer
 from icefloe.iceberg.step import Step, StepKind
 
 __all__ = ["BIG", "a_commit", "a_step", "an_offset", "the_pipeline"]

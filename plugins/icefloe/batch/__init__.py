@@ -27,15 +27,11 @@ Read in this order:
 - `phases`: hands the tasks of a phase to an engine
 - `staged_changes`: changes become parts of the sink
 - `sums`: signed counts of rows and signed sums of row hashes
-- `plan_document`: a plan's header and map tasks
+- `plan_document`: a plan's header and map tasks, and the keys of all documents of a batch
 - `report`: the figures of a batch
-- `batch_keys`: the keys of a batch's documents below its folder
 - `phase_record`: attempts, time and figures of one phase
-- `credentials`: secrets, kept out of every document
-- `run_settings`: settings that a run takes from the pipeline file as it is now
 - `fast_ways`: ways to find carried-over rows without hashing every row
-- `table_access`: access to the table's files, as tasks carry it
-- `fenced_store`: writes that are taken back if the batch is over
+- `run_settings`: settings that a run takes from the pipeline file as it is now, and its secrets
 """
 
-__all__ = ["batch_keys", "changelog_scan", "credentials", "phase_record", "phases", "report", "run_settings"]
+__all__ = ["changelog_scan", "phase_record", "phases", "plan_document", "report", "run_settings", "status"]

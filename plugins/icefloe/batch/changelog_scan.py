@@ -9,9 +9,7 @@ from typing import Final, Self
 
 import pyarrow as pa
 
-from icefloe.batch.batch_keys import tasks_key
-from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.fast_ways import FastWay, fast_ways
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
@@ -20,7 +18,7 @@ from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.batch.phase_record import Engine, PhaseTally
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
-from icefloe.batch.plan_document import put_map_tasks
+from icefloe.batch.plan_document import put_map_tasks, tasks_key
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, coalesce_map_outputs
 from icefloe.batch.reduce.read_range import range_changes
 from icefloe.batch.reduce.write_moves import write_moves

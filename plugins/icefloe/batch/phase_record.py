@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Protocol, Ty
 
 from pydantic import ConfigDict
 
-from icefloe.batch.batch_keys import phase_key
+from icefloe.batch.plan_document import phase_key
 from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import WORKING_TASKS, FlowTask, Route, batch_tasks

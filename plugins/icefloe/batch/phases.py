@@ -6,10 +6,15 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TypeVar
 
-from icefloe.batch.context.already_finished import BatchFinished, ends_well_if_finished
-from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.context.map_inputs import MapInputs
-from icefloe.batch.context.references import BatchReference, TaskReference, table_files
+from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
+from icefloe.batch.context.references import (
+    BatchFinished,
+    BatchReference,
+    TableAccess,
+    TaskReference,
+    ends_well_if_finished,
+    table_files,
+)
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.task_attempt import TaskAttempt
 from icefloe.batch.deliver.commit_batch import commit_batch
@@ -37,7 +42,6 @@ from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.report import BatchReport
 from icefloe.batch.staged_changes import RangeResult
-from icefloe.batch.table_access import TableAccess
 from icefloe.errors import IcefloeError
 from icefloe.flow import FlowTask, Phase
 from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredError

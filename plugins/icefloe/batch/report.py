@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import ConfigDict
 
 from icefloe.batch.phase_record import PhaseRecord
-from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord, OffsetRecord
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, Hash128, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route

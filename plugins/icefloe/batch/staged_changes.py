@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ConfigDict
 
-from icefloe.batch.batch_keys import result_key
 from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document
+from icefloe.batch.plan_document import result_key
 from icefloe.batch.sums import Sums
 from icefloe.changes.columns import ChangeType, change_batch, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes

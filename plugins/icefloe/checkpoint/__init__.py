@@ -4,12 +4,10 @@ Records are created once and never changed. No batch is found by listing.
 
 Read in this order:
 
-- `ending`: how a batch ends, and where the pipeline is then
-- `records`: the documents, each created once
+- `records`: the ends of batches, and the documents, each created once
 - `batch_spec`: what a batch computes
-- `log`: one look at a checkpoint; opens batches, ends them, and refuses gaps
-- `ownership`: one owner at a time
+- `log`: one look at a checkpoint; opens batches, ends them, refuses gaps, and has one owner at a time
 - `record_store`: reads and creates single records
 """
 
-__all__ = ["batch_spec", "ending", "log", "ownership", "record_store", "records"]
+__all__ = ["batch_spec", "log", "record_store", "records"]

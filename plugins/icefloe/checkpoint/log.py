@@ -1,11 +1,12 @@
-"""The checkpoint of a pipeline: which batches were opened and which are done."""
+"""The checkpoint of a pipeline: which batches were opened, which are done, and whose it is."""
 
+import logging
+import uuid
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from icefloe.checkpoint.ending import BatchOutcome, Cursor
-from icefloe.checkpoint.ownership import Ownership
 from icefloe.checkpoint.record_store import (
     BACKFILLS,
     PIPELINE,
@@ -15,13 +16,46 @@ from icefloe.checkpoint.record_store import (
     commit_key,
     has_open_batch,
     offset_key,
+    owner_key,
     report_key,
 )
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord, Writer
+from icefloe.checkpoint.records import (
+    BatchOutcome,
+    CommitRecord,
+    Cursor,
+    OffsetRecord,
+    OwnerRecord,
+    PipelineRecord,
+    Writer,
+)
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.store import Store
+from icefloe.units import now_text
 
-__all__ = ["Checkpoint", "CheckpointView"]
+__all__ = ["OWNER", "Checkpoint", "CheckpointView", "OtherOwnerError", "owner_of"]
+
+logger = logging.getLogger(__name__)
+
+OWNER: Final = "ICEFLOE_OWNER"
+"""The environment variable: any text that this deployment shares with no other, such as a UUID."""
+_TRIES: Final = 5
+
+
+class OtherOwnerError(TerminalError):
+    """A run may not write to the checkpoint of another owner."""
+
+    url: str
+    owner: str | None
+    writer: str | None
+
+
+def owner_of(environ: Mapping[str, str]) -> str | None:
+    """The owner named by the environment; None if it names none.
+
+    >>> owner_of({"ICEFLOE_OWNER": " team-a "}), owner_of({})
+    ('team-a', None)
+    """
+    return environ.get(OWNER, "").strip() or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,43 +101,6 @@ class CheckpointView:
         return self.next_number, self.opened is not None
 
 
-def refuse_another_beginning(record: OffsetRecord, before: CommitRecord, *, url: str) -> None:
-    """Raises `TransientError` for a batch that was not decided from the end of the batch before."""
-    ended = before.end
-    if record.follows != ended:
-        raise TransientError(
-            f"batch {record.batch_number} of {url} was planned to follow {record.follows or 'nothing'}, but batch "
-            f"{before.batch_number} ended at {ended}: another run was faster; run again",
-            url=url,
-            batch_number=record.batch_number,
-        )
-
-
-def refuse_another_range(record: CommitRecord, offset: OffsetRecord | None, *, url: str, offset_url: str) -> None:
-    """Raises `TerminalError` for the end of a batch that was not opened, or opened otherwise."""
-    number = record.batch_number
-    # Batch 3 of the checkpoint that was deleted is not batch 3 of the one that was made since under the same URL.
-    if offset is not None and offset.checkpoint_id != record.checkpoint_id:
-        raise TerminalError(
-            f"batch {number} of {url} was opened with the checkpoint {offset.checkpoint_id}, and this run "
-            f"delivered it with {record.checkpoint_id}: the checkpoint was deleted and made again meanwhile, so "
-            "this run has nothing to commit; start the pipeline again",
-            url=url,
-            batch_number=number,
-        )
-    is_as_opened = offset is not None and (record.outcome, _range(record)) == (offset.ending.outcome, _range(offset))
-    if offset is None or not (is_as_opened or record.outcome is BatchOutcome.ABANDONED):
-        opened = "it was never opened" if offset is None else f"it was opened {_range(offset)}"
-        if offset is not None and offset.ending.is_move:
-            opened = "it was opened to move the cursor"
-        raise TerminalError(
-            f"batch {number} of {url} cannot be committed {_range(record)}: {opened} "
-            f"({offset_url}); see whether two releases or checkpoints were mixed",
-            url=url,
-            batch_number=number,
-        )
-
-
 def _range(record: OffsetRecord | CommitRecord) -> str:
     part = record.spec.load_part if isinstance(record, OffsetRecord) else record.load_part
     files = "" if part is None else f", {part}"
@@ -122,12 +119,13 @@ class Checkpoint:
     Batches are numbered 0, 1, 2, ... without gaps, and a batch is opened only when the one before is committed. So the
     latest batch is found by single keys, and at most one batch is open. Methods that read a record raise
     `TerminalError` if it is damaged, or written by another release.
+
+    It has one owner at a time. That is no lock: it keeps two deployments apart that were given it by mistake.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._records = RecordStore(store)
-        self._ownership = Ownership(self._records)
 
     @property
     def url(self) -> str:
@@ -174,7 +172,7 @@ class Checkpoint:
         if opened is not None and opened.batch_number > 0:
             commit = self._committed_before(opened.batch_number)
         cursor = None if commit is None else commit.end
-        pipeline, owner = self.pipeline(cursor), self._ownership.current()
+        pipeline, owner = self.pipeline(cursor), self.owner()
         records = (owner, opened, commit, pipeline)
         return CheckpointView(
             checkpoint_id=next((each.checkpoint_id for each in records if each), None),
@@ -185,16 +183,46 @@ class Checkpoint:
         )
 
     def owner(self) -> OwnerRecord | None:
-        """The owner; None before the first batch."""
-        return self._ownership.current()
+        """The last owner; None before the first batch."""
+        number = self._records.last_number(owner_key)
+        if number is None:
+            return None
+        key = owner_key(number)
+        record = self._records.load(OwnerRecord, key)
+        if record is None or record.number != number:
+            raise TerminalError(
+                f"the checkpoint record {self._records.url_of(key)} is gone, or has another number inside; restore it",
+                url=self.url,
+                key=key,
+            )
+        return record
 
     def claim_for(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
-        """See `Ownership.claim_for`."""
-        return self._ownership.claim_for(writer, takes_over=takes_over, new_id=new_id)
+        """Makes sure that a writer may write; a checkpoint of nobody in particular becomes the writer's.
+
+        Raises:
+            OtherOwnerError: it belongs to another owner.
+        """
+        for _ in range(_TRIES):
+            current = self.owner()
+            if current is not None and current.writer.owner == writer.owner:
+                return current
+            if current is not None and current.writer.owner is not None and not takes_over:
+                raise self._other_owner(current, writer)
+            # Owners are numbered like batches: of two runs that take over at once, one finds the number taken and looks
+            # again.
+            wanted = self._next_owner(current, writer, new_id)
+            created = self._records.create(wanted, owner_key(wanted.number))
+            if created == wanted:
+                logger.info("%s belongs to %s from now on", self.url, writer)
+                return created
+        raise TransientError(f"the owner of {self.url} changed while this run asked for it; run again", url=self.url)
 
     def refuse_other(self, writer: Writer) -> None:
-        """See `Ownership.refuse_other`."""
-        self._ownership.refuse_other(writer)
+        """Raises `OtherOwnerError` for anybody but the owner."""
+        current = self.owner()
+        if current is not None and current.writer.owner not in (None, writer.owner):
+            raise self._other_owner(current, writer)
 
     def latest_batch(self) -> int | None:
         """The highest batch number; None before the first batch. Look-ups are logarithmic in it."""
@@ -217,19 +245,31 @@ class Checkpoint:
         # is there is adopted whatever this run would have made of it. The owner is checked last, as close to the
         # creation as possible.
         if not self._is_opened(number):
-            self._refuse_reopening(number)
-            if number > 0:
-                refuse_another_beginning(record, self._committed_before(number), url=self.url)
+            # A checkpoint without offsets/0.json looks like one that never began, and the whole table would be
+            # delivered again. Only here, at the beginning, a listing can tell.
+            is_committed = self._store.size(commit_key(number)) is not None
+            has_later = number == 0 and any(True for _ in self._store.list("offsets"))
+            if (is_committed or has_later) and not self._is_opened(number):
+                raise TerminalError(
+                    f"batch {number} of {self.url} cannot be opened: it or a later batch was open before, but "
+                    f"{self._records.url_of(offset_key(number))} is gone; {_RESTORE}",
+                    url=self.url,
+                    key=offset_key(number),
+                )
+            ended = None if number == 0 else self._committed_before(number).end
+            if record.follows != ended:
+                raise TransientError(
+                    f"batch {number} of {self.url} was planned to follow {record.follows or 'nothing'}, but batch "
+                    f"{number - 1} ended at {ended}: another run was faster; run again",
+                    url=self.url,
+                    batch_number=number,
+                )
             self.refuse_other(record.opened_by)
         return self._records.create(record, offset_key(number))
 
     def committed(self, batch_number: int) -> CommitRecord | None:
         """Commit record of a batch; None if it is open or was never opened."""
         return self._records.load(CommitRecord, commit_key(batch_number), batch_number=batch_number)
-
-    def has_delivered(self, *, before: int) -> bool:
-        """True if `last_delivered` has a number."""
-        return self.last_delivered(before=before) is not None
 
     def last_delivered(self, *, before: int) -> int | None:
         """Number of the last delivered batch before a given one; None if there is none since the pipeline began.
@@ -256,23 +296,31 @@ class Checkpoint:
         """
         number = record.batch_number
         offset = self.offset(number)
-        refuse_another_range(record, offset, url=self.url, offset_url=self._records.url_of(offset_key(number)))
-        if offset is not None and record.outcome is BatchOutcome.DELIVERED:
+        # Batch 3 of the checkpoint that was deleted is not batch 3 of the one that was made since under the same URL.
+        if offset is not None and offset.checkpoint_id != record.checkpoint_id:
+            raise TerminalError(
+                f"batch {number} of {self.url} was opened with the checkpoint {offset.checkpoint_id}, and this run "
+                f"delivered it with {record.checkpoint_id}: the checkpoint was deleted and made again meanwhile, so "
+                "this run has nothing to commit; start the pipeline again",
+                url=self.url,
+                batch_number=number,
+            )
+        opened, is_as_opened = "it was never opened", False
+        if offset is not None:
+            opened = "it was opened to move the cursor" if offset.ending.is_move else f"it was opened {_range(offset)}"
+            is_as_opened = (record.outcome, _range(record)) == (offset.ending.outcome, _range(offset))
+        if offset is None or not (is_as_opened or record.outcome is BatchOutcome.ABANDONED):
+            raise TerminalError(
+                f"batch {number} of {self.url} cannot be committed {_range(record)}: {opened} "
+                f"({self._records.url_of(offset_key(number))}); see whether two releases or checkpoints were mixed",
+                url=self.url,
+                batch_number=number,
+            )
+        if record.outcome is BatchOutcome.DELIVERED:
             record = replace(record, ending=offset.ending)
         if self.committed(number) is None:
             self.refuse_other(record.committed_by)
         return self._records.create(record, commit_key(number))
-
-    def open_batch(self) -> OffsetRecord | None:
-        """The batch that was opened and is not done; a run must resume it."""
-        return self.look().opened
-
-    def cursor(self) -> Cursor | None:
-        """End of the last committed batch; None if there is none.
-
-        `TerminalError` if a batch follows one that is not committed.
-        """
-        return self.look().cursor
 
     def create_report(self, batch_number: int, report: bytes) -> bool:
         """Stores a report; False if the batch has one already, which counts."""
@@ -324,17 +372,21 @@ class Checkpoint:
             key=key,
         )
 
-    def _refuse_reopening(self, number: int) -> None:
-        """Somebody, or a rule that expires old objects, may have removed the first records."""
-        # A checkpoint without offsets/0.json looks like one that never began, and the whole table would be delivered
-        # again. Only here, at the beginning, a listing can tell.
-        is_committed = self._store.size(commit_key(number)) is not None
-        has_later = number == 0 and any(True for _ in self._store.list("offsets"))
-        if (is_committed or has_later) and not self._is_opened(number):
-            key = offset_key(number)
-            raise TerminalError(
-                f"batch {number} of {self.url} cannot be opened: it or a later batch was open before, but "
-                f"{self._records.url_of(key)} is gone; {_RESTORE}",
-                url=self.url,
-                key=key,
-            )
+    def _next_owner(self, current: OwnerRecord | None, writer: Writer, new_id: str | None) -> OwnerRecord:
+        number, checkpoint_id = 0, new_id or uuid.uuid4().hex
+        if current is not None:
+            number, checkpoint_id = current.number + 1, current.checkpoint_id
+        elif (pipeline := self.pipeline()) is not None:  # the first owner's record was lost
+            checkpoint_id = pipeline.checkpoint_id
+        return OwnerRecord(number=number, checkpoint_id=checkpoint_id, writer=writer, since=now_text())
+
+    def _other_owner(self, current: OwnerRecord, writer: Writer) -> OtherOwnerError:
+        return OtherOwnerError(
+            f"the checkpoint {self.url} belongs to {current.writer} since {current.since}, but this run belongs to "
+            f"{writer}: if both are the same deployment, set ICEFLOE_OWNER to {current.writer.owner} here; if the "
+            "pipeline moved here, stop it there and run `ICEFLOE_OWNER=... icefloe run NAME --take-over` once; "
+            "otherwise give this pipeline a name, checkpoint and sink.path of its own",
+            url=self.url,
+            owner=current.writer.owner,
+            writer=writer.owner,
+        )

@@ -10,10 +10,10 @@ from typing import Final, TypeVar
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.sinks import sink_of_pipeline
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.pin import may_pin
 from icefloe.batch.plan.batch_preview import TableCheck, next_plannable
+from icefloe.batch.run_settings import Credentials
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.batch.verify.verify_delivery import verify_delivery
 from icefloe.cli.pipeline_session import (

@@ -10,7 +10,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.pin import let_pins_go, pinned_refs
 from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline, DeliveredEnd
 from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished, make_move
-from icefloe.checkpoint.ending import BatchOutcome
+from icefloe.checkpoint.records import BatchOutcome
 from icefloe.cli.pipeline_session import changing_command, credentials_here, open_session, writer_here
 from icefloe.cli.screen import Screen, id_text, is_agreed
 from icefloe.iceberg.history.lag import Commits

@@ -9,12 +9,11 @@ from dataclasses import replace
 from functools import wraps
 from typing import Final
 
-from icefloe.batch.context.already_finished import errors_count_if_unchanged
+from icefloe.batch.context.references import errors_count_if_unchanged
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.ownership import owner_of
+from icefloe.batch.run_settings import CREDENTIALS_VARIABLE, Credentials
+from icefloe.checkpoint.log import Checkpoint, owner_of
 from icefloe.checkpoint.records import Writer
 from icefloe.cli.screen import Screen
 from icefloe.iceberg.catalog.catalogs import UnknownCatalogError, UnknownTableError

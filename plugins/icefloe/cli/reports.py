@@ -11,11 +11,9 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.plan.batch_preview import next_plannable
 from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.batch.status.pipeline_status import PipelineStatus
-from icefloe.batch.status.publish_status import TableFacts, load_status, pins_of
-from icefloe.checkpoint.ending import BatchOutcome, Cursor
+from icefloe.batch.status import PipelineStatus, TableFacts, load_status, pins_of
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import OffsetRecord
+from icefloe.checkpoint.records import BatchOutcome, Cursor, OffsetRecord
 from icefloe.cli.pipeline_session import (
     TABLE_IS_MISSING,
     load_named_pipeline,

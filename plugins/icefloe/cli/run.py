@@ -14,7 +14,7 @@ from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.batch_preview import BatchPreview, preview_batch
 from icefloe.batch.report import BatchReport
-from icefloe.checkpoint.ownership import OWNER, owner_of
+from icefloe.checkpoint.log import OWNER, owner_of
 from icefloe.cli.pipeline_session import awaited, load_named_pipeline, open_session, requested_range
 from icefloe.cli.screen import Fact, Screen, answer_of, batch_text, id_text
 from icefloe.engines.phase_runner import phase_runner

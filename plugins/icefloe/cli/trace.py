@@ -28,8 +28,7 @@ from icefloe.changes.columns import (
 )
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
-from icefloe.checkpoint.ending import BatchOutcome
-from icefloe.checkpoint.records import CommitRecord
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.errors import TerminalError, UsageError

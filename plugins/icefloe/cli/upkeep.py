@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from icefloe.batch.context.sinks import sink_of_pipeline
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.leftover import Leftover
 from icefloe.batch.upkeep.redelivery import Redelivery
 from icefloe.batch.upkeep.survey import survey_storage

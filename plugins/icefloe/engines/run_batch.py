@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from icefloe.batch.context.already_finished import BatchFinished, ends_well_if_finished
 from icefloe.batch.context.batch_folder import BatchFileMissingError
-from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.commit_batch import commit_batch, try_to_clean_up
 from icefloe.batch.deliver.prove import UnfinishedTasksError
@@ -15,7 +14,7 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
-from icefloe.batch.status.publish_status import Observer, publish_status, recording_trouble
+from icefloe.batch.status import Observer, publish_status, recording_trouble
 from icefloe.engines.phase_runner import PhaseRunner, phase_runner
 from icefloe.flow import FlowTask, Route, batch_tasks, phase_of
 

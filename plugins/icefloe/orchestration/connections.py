@@ -21,7 +21,7 @@ from icefloe.storage.options import coordinated, with_certificates
 from icefloe.units import is_on
 
 if TYPE_CHECKING:
-    from icefloe.batch.credentials import Credentials
+    from icefloe.batch.run_settings import Credentials
 
 
 __all__ = ["resolve_credentials"]
@@ -228,7 +228,7 @@ def resolve_credentials(pipeline: Pipeline) -> "Credentials":
     A catalog that is no Airflow connection of type iceberg is left to PyIceberg's configuration; a store without a
     connection to the machine's identity.
     """
-    from icefloe.batch.credentials import Credentials
+    from icefloe.batch.run_settings import Credentials
 
     is_files = pipeline.sink.type == "files"
     return Credentials(

@@ -16,7 +16,7 @@ from airflow.sdk.observability import stats
 
 from icefloe.batch.phase_record import PhaseRecord, merged_nodes
 from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.batch.status.pipeline_status import PipelineStatus
+from icefloe.batch.status import PipelineStatus
 from icefloe.errors import one_line
 from icefloe.storage.requests import RequestTotals
 

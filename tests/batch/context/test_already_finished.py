@@ -5,8 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from icefloe.batch.context.already_finished import BatchFinished, ends_well_if_finished
-from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
 from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.errors import TerminalError, TransientError
 

@@ -1,7 +1,7 @@
 import shutil
 from pathlib import Path
 
-from icefloe.batch.context.batch_folder import FolderMarker, mark_folder
+from icefloe.batch.context.batch_folder import FolderMarker
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.storage.location import open_store
 from support.fakes.stores import CountingStore
@@ -38,6 +38,6 @@ def test_a_checkpoint_that_was_moved_is_named_at_its_new_place_although_its_batc
 
 def test_a_marker_that_is_there_is_read_and_not_written() -> None:
     store = CountingStore(open_store("memory://marked"))
-    mark_folder(store, HERE)
-    mark_folder(store, HERE)
+    HERE.mark(store)
+    HERE.mark(store)
     assert store.calls == {"get": 2, "put": 1}

@@ -9,10 +9,9 @@ import pytest
 
 from icefloe.batch.context.references import BatchReference, TaskReference
 from icefloe.batch.context.task_attempt import JobError, TaskAttempt
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.yaml_file import PipelineFileError, Problem

@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 
 from batch.deliver.delivered import Delivered
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from icefloe.batch.staged_changes import CHANGE_WEIGHTS
 from icefloe.changes.columns import ChangeType
 from icefloe.engines.local import LocalEngine

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 from pyiceberg.table import Table
 
-from icefloe.batch.open.find_work import find_work
+from icefloe.batch.open.next_batch import find_work
 from icefloe.batch.report import BatchReport
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.errors import TerminalError

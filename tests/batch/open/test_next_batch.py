@@ -4,11 +4,10 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from icefloe.batch.open.claim_batch import claim_batch, record_batch
-from icefloe.batch.open.find_work import find_work
-from icefloe.batch.open.next_batch import NextBatch, next_batch
+from icefloe.batch.open.next_batch import NextBatch, find_work, next_batch
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.plan.plan_of_batch import plan_of
+from icefloe.batch.plan.make_plan import plan_of
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import NotAnAncestorError

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from icefloe.batch.open.find_work import find_work
+from icefloe.batch.open.next_batch import find_work
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.flow import Route
@@ -63,7 +63,7 @@ def test_a_cursor_in_expired_history_stops_and_says_what_to_set(workshop: Worksh
     sentence = rf"since snapshot {first}: .* the oldest is {third} .*; set on_gap: reload to deliver"
     with pytest.raises(ExpiredHistoryError, match=sentence):
         workshop.prepare()
-    assert workshop.session().checkpoint.open_batch() is None
+    assert workshop.session().checkpoint.look().opened is None
 
 
 def test_a_reload_delivers_every_row_again_and_says_so(workshop: Workshop) -> None:

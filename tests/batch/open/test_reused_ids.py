@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 import pytest
 
-from icefloe.batch.open.find_work import find_work
+from icefloe.batch.open.next_batch import find_work
 from icefloe.cli.pipeline_session import open_session
 from icefloe.iceberg.step import RecordedSnapshot
 from icefloe.pipeline.pipeline_file import load_pipeline

@@ -54,7 +54,7 @@ def test_of_two_pipelines_with_storages_of_their_own_and_one_path_at_once_the_se
     second = workshop.set(storage=f"file://{workshop.folder}/of the second", name="second").session()
     with pytest.raises(TerminalError, match=r"belongs to pipeline events for table db\.events .* of pipeline second;"):
         open_and_plan(second)
-    assert second.checkpoint.open_batch() is None
+    assert second.checkpoint.look().opened is None
     if not is_planned:
         delivered[0].deliver()
     assert workshop.changes(0).num_rows == 10

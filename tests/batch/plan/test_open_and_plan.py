@@ -40,7 +40,7 @@ def test_a_table_with_a_column_of_our_name_is_refused_and_leaves_no_open_batch(w
     workshop.delete([1])
     with pytest.raises(TerminalError, match=r"column _change_type of table db.events has the name of a column"):
         workshop.prepare()
-    assert workshop.session().checkpoint.open_batch() is None
+    assert workshop.session().checkpoint.look().opened is None
 
 
 def test_a_batch_that_reads_too_much_is_refused_before_it_is_opened_and_raising_the_limit_helps(

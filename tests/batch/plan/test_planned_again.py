@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from icefloe.batch.context.end_batch import EmptyEnd
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.plan.batch_preview import preview_batch
+from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline
 from icefloe.checkpoint.records import Writer
 from icefloe.documents import TornDocumentError

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from icefloe.batch.batch_keys import extents_key
+from icefloe.batch.plan_document import extents_key
 from icefloe.batch.reduce import range_rows
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError
 from icefloe.batch.reduce.read_range import read_range

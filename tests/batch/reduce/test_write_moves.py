@@ -15,7 +15,7 @@ from batch.reduce.changed_keys import (
     run,
     types_of,
 )
-from icefloe.batch.batch_keys import moves_key
+from icefloe.batch.plan_document import moves_key
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError
 from icefloe.batch.reduce.moves import WeightedHashes
 from icefloe.batch.reduce.read_range import read_range

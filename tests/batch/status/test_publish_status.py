@@ -5,12 +5,15 @@ from typing import Any
 import pytest
 
 from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.batch.status.pipeline_status import PipelineStatus, RecentBatch, Trouble, with_batch
-from icefloe.batch.status.publish_status import (
+from icefloe.batch.status import (
+    PipelineStatus,
+    RecentBatch,
+    Trouble,
     load_status,
     publish_end,
     publish_status,
     publish_trouble,
+    with_batch,
 )
 from icefloe.checkpoint.records import Writer
 from support.pipelines.workshop import Workshop

@@ -12,8 +12,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.task_attempt import JobError
-from icefloe.batch.credentials import Credentials
-from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE, end_with_submitter, submitter_variables
 from icefloe.engines.spark.job import run_job
 from icefloe.errors import TransientError

@@ -13,8 +13,7 @@ import pytest
 import icefloe
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
-from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.engines.spark.application import build_package_zip, refuse_pipeline
 from icefloe.engines.spark.master import configured_master
 from icefloe.engines.spark.submit import SparkSubmit

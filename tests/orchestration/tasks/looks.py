@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from icefloe.batch.open.find_work import Work
+from icefloe.batch.open.next_batch import Work
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 
 __all__ = ["BEGIN", "EMPTY", "NEWS", "OPEN", "QUIET", "finding", "only_event"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.open.find_work import Work
+from icefloe.batch.open.next_batch import Work
 from icefloe.errors import TransientError
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.orchestration.tasks import calls as use_cases

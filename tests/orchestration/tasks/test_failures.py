@@ -7,8 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 from airflow.sdk.log import mask_secret
 
-from icefloe.batch.status.pipeline_status import Trouble
-from icefloe.batch.status.publish_status import load_status
+from icefloe.batch.status import Trouble, load_status
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from icefloe.batch.open.find_work import Work
-from icefloe.batch.status.pipeline_status import Trouble
+from icefloe.batch.open.next_batch import Work
+from icefloe.batch.status import Trouble
 from icefloe.errors import TerminalError, TransientError, UsageError
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor

@@ -11,7 +11,7 @@ import pytest
 from airflow._shared.module_loading import import_string
 from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapshotTrigger
 
-from icefloe.batch.open.find_work import Work
+from icefloe.batch.open.next_batch import Work
 from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration import telemetry as metrics
 from icefloe.orchestration.tasks import calls as use_cases

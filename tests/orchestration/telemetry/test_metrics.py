@@ -12,8 +12,7 @@ from airflow.sdk.observability.metrics import stats_utils
 
 from icefloe.batch.phase_record import LostNode
 from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.batch.status.pipeline_status import Expiry, Pins, PipelineStatus, Trouble
-from icefloe.batch.status.publish_status import publish_status
+from icefloe.batch.status import Expiry, Pins, PipelineStatus, Trouble, publish_status
 from icefloe.orchestration.telemetry import (
     report_metrics,
     send_failure,

@@ -10,9 +10,9 @@ from typing import Any, Self
 import yaml
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.status.publish_status import Observer
+from icefloe.batch.run_settings import Credentials
+from icefloe.batch.status import Observer
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.lake import Lake

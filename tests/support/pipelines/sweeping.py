@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.survey import Survey, survey_storage
 from icefloe.storage.location import open_store
 from support.pipelines.workshop import Workshop

@@ -18,23 +18,19 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.batch.batch_keys import split_plan_url
-from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.context.map_inputs import MapInputs
-from icefloe.batch.context.references import BatchReference, table_files
+from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
+from icefloe.batch.context.references import BatchReference, TableAccess, table_files
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.commit_batch import clean_up_finished, commit_batch
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phase_record import Engine
 from icefloe.batch.phases import run_coalesce, run_phase
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
-from icefloe.batch.plan_document import Plan
+from icefloe.batch.plan_document import Plan, split_plan_url
 from icefloe.batch.reduce.coalesce_map_outputs import Coalesced
 from icefloe.batch.report import BatchReport
-from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.table_access import TableAccess
+from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.pipeline.pipeline_file import load_pipeline

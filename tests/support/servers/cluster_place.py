@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
-from icefloe.batch.credentials import Credentials
+from icefloe.batch.run_settings import Credentials
 from make.worker_environment import build_archive
 from support.pipelines.flights_on_s3 import Flights
 from support.servers.spark_cluster import QUICK_START, SparkCluster, SparkWorker

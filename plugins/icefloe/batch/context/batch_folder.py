@@ -9,9 +9,11 @@ from typing import Annotated, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import ConfigDict
 
-from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
-from icefloe.batch.plan_document import MapTask, Plan
+from icefloe.batch.plan_document import PLAN, MapTask, Plan
+from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
+from icefloe.batch.rows.memory_limit import RowLimit
+from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape, ShuffledForm
 from icefloe.documents import (
     LEFT_OUT_IF_NONE,
@@ -24,7 +26,9 @@ from icefloe.documents import (
 )
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
+from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.table import FileIO
 from icefloe.node.machine import BatchPlace, Machine
 from icefloe.shuffle.committed_output import MapOutputLog
 from icefloe.storage.keys import join_url
@@ -35,9 +39,9 @@ __all__ = [
     "BatchFileMissingError",
     "BatchFolder",
     "FolderMarker",
+    "MapInputs",
     "load_batch_document",
     "load_plan",
-    "mark_folder",
     "says_remedy",
 ]
 
@@ -77,16 +81,11 @@ class FolderMarker:
         data, what = store.find(MARKER), f"the marker {join_url(store.url, MARKER)}"
         return None if data is None else load_document(cls, data, what=what)
 
-
-def mark_folder(store: Store, marker: FolderMarker) -> None:
-    """Writes the marker of a folder, also over one with another URL: a checkpoint may be moved."""
-    data = dump_document(marker)
-    try:
-        is_marked = store.get(MARKER) == data
-    except KeyMissingError:
-        is_marked = False
-    if not is_marked:
-        store.put(MARKER, data)
+    def mark(self, store: Store) -> None:
+        """Writes the marker of a folder, also over one with another URL: a checkpoint may be moved."""
+        data = dump_document(self)
+        if store.find(MARKER) != data:
+            store.put(MARKER, data)
 
 
 Document = TypeVar("Document")
@@ -219,3 +218,37 @@ def says_remedy(store: Store) -> Iterator[None]:
 def remedy(store: Store) -> str:
     """Advice: the range is in the checkpoint, so a batch folder can be made again."""
     return f"delete everything below {store.url} and run again: the same range is planned again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapInputs:
+    """All that one map task reads, and its batch's folder. Tasks in other threads have inputs of their own."""
+
+    folder: BatchFolder
+    io: FileIO
+    footers: KeptFooters = field(default_factory=KeptFooters, repr=False, compare=False)
+
+    def row_reader(self) -> TableRowReader:
+        """Reads the table's files in the shape of the batch."""
+        return TableRowReader(
+            shape=self.folder.shape,
+            io=self.io,
+            table=self.folder.plan.table,
+            bound=RowLimit(memory_bytes=self.folder.memory_bytes),
+            footers=self.footers,
+        )
+
+    def file_effects(self, map_id: int) -> list[FileEffects]:
+        """The files of one map task, delete files applied."""
+        plan = self.folder.plan
+        return task_file_effects(
+            self.folder.map_task(map_id),
+            equality_schemas={
+                tuple(map(int, ids.split(","))): TableSchema.from_json(columns, name_mapping=plan.name_mapping)
+                for ids, columns in plan.equality_schemas.items()
+            },
+            io=self.io,
+            table=plan.table,
+            memory_bytes=self.folder.memory_bytes,
+            footers=self.footers,
+        )

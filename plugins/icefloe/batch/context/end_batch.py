@@ -18,9 +18,8 @@ from typing import Final
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.report import BatchReport
 from icefloe.changes.columns import ChangeType
-from icefloe.checkpoint.ending import BatchOutcome, Ending
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending, OffsetRecord, Writer
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Route
 from icefloe.pipeline.model import Pipeline

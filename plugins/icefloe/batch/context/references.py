@@ -1,31 +1,74 @@
-"""References to a batch, which travel between processes. Never stored or shown."""
+"""References to a batch, which travel between processes, never stored or shown; a batch that others finished."""
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from icefloe.batch.batch_keys import begun_key, split_plan_url
 from icefloe.batch.context.batch_folder import BatchFolder, load_plan
-from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.context.running_batch import BatchCommittedError, FencedStore, RunningBatch
 from icefloe.batch.context.sinks import Surroundings, delivered_folder, delivery_sink, folder_of_changes
-from icefloe.batch.credentials import CREDENTIALS_VARIABLE, Credentials, text_of_variable
-from icefloe.batch.fenced_store import FencedStore
-from icefloe.batch.plan_document import Plan
-from icefloe.batch.run_settings import SETTINGS_VARIABLE, RunSettings
-from icefloe.batch.table_access import TableAccess
+from icefloe.batch.plan_document import Plan, begun_key, split_plan_url
+from icefloe.batch.report import BatchReport
+from icefloe.batch.run_settings import (
+    CREDENTIALS_VARIABLE,
+    SETTINGS_VARIABLE,
+    Credentials,
+    RunSettings,
+    text_of_variable,
+)
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.errors import TerminalError
+from icefloe.checkpoint.records import BatchOutcome
+from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
+from icefloe.iceberg.catalog.confined_io import ConfinedIO, FilePlaces
+from icefloe.iceberg.catalog.file_io import file_io_properties, open_file_io
+from icefloe.iceberg.table import Table
 from icefloe.node.machine import Machine
 from icefloe.pipeline.environment import expand
 from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import GivenUpBatchError
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 
-__all__ = ["BatchReference", "TaskReference", "table_files"]
+__all__ = [
+    "BatchFinished",
+    "BatchReference",
+    "TableAccess",
+    "TaskReference",
+    "ends_well_if_finished",
+    "errors_count_if_unchanged",
+    "table_files",
+]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAccess:
+    """Access to the table's files. It travels to tasks inside closures only.
+
+    Attributes:
+        properties: of the FileIO. They hold secrets for files, but none of the catalog.
+    """
+
+    properties: Mapping[str, str] = field(repr=False)
+    places: FilePlaces
+
+    @classmethod
+    def of(cls, table: Table) -> Self:
+        """Access to a table that `open_table` returned."""
+        io = table.io
+        if not isinstance(io, ConfinedIO):
+            raise TypeError(f"open_table gives tables whose FileIO is confined, not one of {type(io).__name__}")
+        return cls(properties=file_io_properties(io.properties), places=io.places)
+
+    def open(self, plan: Plan) -> ConfinedIO:
+        """The FileIO of a batch's table."""
+        return ConfinedIO(open_file_io(self.properties, plan.table_location), self.places, table=plan.table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,3 +230,91 @@ def table_files(plan: Plan, reference: BatchReference, environ: Mapping[str, str
         allowed_locations=expand(list(reference.settings.allowed_locations), environ),
     )
     return TableAccess.of(table)
+
+
+@contextmanager
+def errors_count_if_unchanged(checkpoint: Checkpoint, *, pipeline: str) -> Iterator[None]:
+    """A block that looks at a pipeline and changes it; other runs may end batches and open new ones meanwhile.
+
+    Then what it looked at is outdated, and an error that retrying cannot help becomes a `TransientError`.
+    """
+    before = _position(checkpoint)
+    try:
+        yield
+    except UsageError:
+        raise
+    except (TerminalError, GivenUpBatchError) as error:
+        try:
+            now = _position(checkpoint)
+        except IcefloeError:
+            raise error from None
+        if before == now:
+            raise
+        raise TransientError(
+            f"{pipeline} has changed since this command looked at it: repeat the command; it met: {error.sentence}",
+            pipeline=pipeline,
+        ) from error
+
+
+def _position(checkpoint: Checkpoint) -> tuple[int, bool] | None:
+    """None if a record is damaged, which the block itself reports if it needs the record."""
+    try:
+        view = checkpoint.look()
+    except TerminalError:
+        return None
+    if view.opened is not None and view.opened.ending.is_move:
+        # A killed move, which the block may complete itself: nobody else has changed anything then.
+        return view.next_number + 1, False
+    return view.position
+
+
+class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do
+    """Another run has committed the batch meanwhile. Not an `IcefloeError`, so that nobody reports it as trouble."""
+
+    def __init__(self, reference: BatchReference) -> None:
+        super().__init__(reference.batch_number)
+        self._reference = reference
+
+    @property
+    def report(self) -> BatchReport:
+        """Report of the run that committed the batch."""
+        return BatchReport.load(self._reference.checkpoint, self._reference.batch_number)
+
+    @property
+    def was_abandoned(self) -> bool:
+        """True if somebody gave the batch up."""
+        commit = self._reference.checkpoint.committed(self._reference.batch_number)
+        return commit is not None and commit.outcome is BatchOutcome.ABANDONED
+
+
+@contextmanager
+def ends_well_if_finished(reference: BatchReference) -> Iterator[None]:
+    """Turns any error inside into `BatchFinished` if the batch is committed by then.
+
+    A late run may find its plan deleted, its parts in place or its batch closed. These are traces of the faster run.
+
+    Raises:
+        BatchFinished: there is nothing left to do of the batch. Any other error is the original one, or a
+            `TransientError` if the checkpoint does not answer.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):
+            raise
+        logger.info("batch %d was finished by another run, this one ends: %s", reference.batch_number, error)
+        raise BatchFinished(reference) from None
+
+
+def _is_over(reference: BatchReference, error: Exception) -> bool:
+    try:
+        return reference.is_over()
+    except TransientError as unanswered:
+        # "There is no plan" ends a run for good, and may only mean that a faster run has cleaned up. The next try asks
+        # again.
+        if isinstance(error, TerminalError):
+            raise unanswered from error
+        logger.warning("could not find out if batch %d is finished: %s", reference.batch_number, unanswered)
+    except IcefloeError as damage:
+        logger.warning("could not find out if batch %d is finished: %s", reference.batch_number, damage)
+    return False

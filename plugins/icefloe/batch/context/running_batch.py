@@ -1,20 +1,107 @@
-"""A batch that a run works on: its folder, its checkpoint and its sink."""
+"""A batch that a run works on, and writes of a run that may be a zombie: taken back if the batch is over."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.errors import TerminalError
+from icefloe.errors import IcefloeError, TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
+from icefloe.node.machine import Machine
 from icefloe.sinks.change_files import ChangeFiles
+from icefloe.storage.keys import ByteRange
 from icefloe.storage.requests import Requests
+from icefloe.storage.store import Store, StoredObject
 
-__all__ = ["RunningBatch"]
+__all__ = ["FencedStore", "RunningBatch"]
+
+logger = logging.getLogger(__name__)
+
+
+class FencedStore(Store):
+    """A store that remembers which keys were written through it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._written: dict[str, None] = {}
+
+    @property
+    def url(self) -> str:
+        """See `Store`."""
+        return self._store.url
+
+    @property
+    def requests_at_once(self) -> int:
+        """See `Store`."""
+        return self._store.requests_at_once
+
+    def get(self, key: str) -> bytes:
+        """See `Store`."""
+        return self._store.get(key)
+
+    def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """See `Store`."""
+        return self._store.get_ranges(key, ranges)
+
+    def put(self, key: str, data: bytes | Path) -> None:
+        """See `Store`."""
+        # Remembered first: a put that fails may have stored the value anyway.
+        self._written[key] = None
+        self._store.put(key, data)
+
+    def create(self, key: str, data: bytes | Path) -> bool:
+        """See `Store`."""
+        self._written[key] = None
+        return self._store.create(key, data)
+
+    def size(self, key: str) -> int | None:
+        """See `Store`."""
+        return self._store.size(key)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """See `Store`."""
+        self._store.delete(keys)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """See `Store`."""
+        return self._store.list(prefix)
+
+    def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
+        """See `Store`."""
+        return self._store.remove_unfinished(prefix, is_over=is_over)
+
+    def take_back(self) -> None:
+        """Deletes everything that was written."""
+        keys, self._written = list(self._written), {}
+        if keys:
+            logger.info("the batch is over: %d objects that came too late are taken back from %s", len(keys), self.url)
+            self._store.delete(keys)
+
+    @contextmanager
+    def taken_back_if_over(self, is_over: Callable[[], bool], machine: Machine | None = None) -> Iterator[None]:
+        """Checks the batch when the block ends, in whatever way, and takes the block's writes back if it is over.
+
+        A check before the first write proves nothing: the process may stop after it until others have finished the
+        batch and cleaned up. A batch that is over needs nothing from its folder, so a value of another attempt may go
+        too.
+        """
+        try:
+            yield
+        finally:
+            try:
+                #   looks: open | stopped; others finish the batch and clean up | goes on, writes | looks: over
+                # Only the look after the last write can see that.
+                if is_over():
+                    if machine is not None:
+                        machine.take_back()
+                    self.take_back()
+            except IcefloeError as error:
+                logger.warning("a late run may have left files in %s, and they were not removed: %s", self.url, error)
 
 
 class BatchCommittedError(TerminalError):
@@ -51,7 +138,7 @@ class RunningBatch:
 
     def taken_back(self) -> AbstractContextManager[None]:
         """Takes back the block's writes to the batch's folder if the batch is over when the block ends."""
-        return taken_back_if_over(self.written, self.is_over, self.folder.machine)
+        return self.written.taken_back_if_over(self.is_over, self.folder.machine)
 
     @contextmanager
     def fenced(self) -> Iterator[None]:

@@ -6,14 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self, TypeVar
 
-from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.sinks import Surroundings, delivered_folder, delivery_sink, folder_of_changes
-from icefloe.batch.credentials import Credentials
-from icefloe.batch.run_settings import RunSettings
-from icefloe.checkpoint.ending import Cursor
+from icefloe.batch.plan_document import plan_url
+from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import OffsetRecord, Writer
+from icefloe.checkpoint.records import Cursor, OffsetRecord, Writer
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import JSON, Pipeline, result_configuration, with_lines

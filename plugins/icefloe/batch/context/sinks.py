@@ -7,8 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from icefloe.batch.credentials import Credentials
-from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.table import Table

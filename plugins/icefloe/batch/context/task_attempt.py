@@ -11,11 +11,10 @@ from typing import ClassVar, Final, Literal, Self, TypeAlias, get_type_hints
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from icefloe.batch.batch_keys import error_key
 from icefloe.batch.context.references import BatchReference, TaskReference
-from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
+from icefloe.batch.context.running_batch import FencedStore, RunningBatch
 from icefloe.batch.phase_record import TaskOutcome
+from icefloe.batch.plan_document import error_key
 from icefloe.batch.rows.memory_limit import out_of_memory
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -73,7 +72,7 @@ class JobError:
             facts=dict(_written(error)),
         )
         store = FencedStore(reference.folder)
-        with taken_back_if_over(store, reference.is_over):
+        with store.taken_back_if_over(reference.is_over):
             store.put(error_key(phase, attempt), dump_document(document))
         return document
 

@@ -9,15 +9,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from icefloe.batch.batch_keys import PLAN
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.deliver.prove import FinishedTasks, UnfinishedTasksError, prove_and_publish
 from icefloe.batch.phase_record import PhaseRecord, PhaseTally, merged_nodes, sentence_about
+from icefloe.batch.plan_document import PLAN
 from icefloe.batch.report import BatchDelivery, BatchReport, Distribution
-from icefloe.checkpoint.ending import BatchOutcome, Ending
-from icefloe.checkpoint.records import CommitRecord
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import Phase
 from icefloe.node.machine import Machine

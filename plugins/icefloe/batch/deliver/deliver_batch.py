@@ -10,7 +10,6 @@ from typing import ClassVar, Literal, TypeVar
 
 from pydantic import ConfigDict
 
-from icefloe.batch.batch_keys import begun_key, delivery_key
 from icefloe.batch.context.batch_folder import load_batch_document
 from icefloe.batch.context.end_batch import show_ends
 from icefloe.batch.context.references import BatchReference, TaskReference
@@ -25,6 +24,7 @@ from icefloe.batch.phase_record import (
     recorded_phase,
     require_success,
 )
+from icefloe.batch.plan_document import begun_key, delivery_key
 from icefloe.batch.report import BatchDelivery
 from icefloe.documents import STRICT, dump_document
 from icefloe.errors import TerminalError, TransientError

@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.sums import Sums

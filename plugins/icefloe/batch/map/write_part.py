@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.batch_folder import MapInputs
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.staged_changes import StagedChanges

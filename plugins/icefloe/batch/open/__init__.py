@@ -2,8 +2,7 @@
 
 Read in this order:
 
-- `find_work`: a look for work, for the sensor
-- `next_batch`: the open batch, or a new one with the next range
+- `next_batch`: a look for work; the open batch, or a new one with the next range
 - `claim_batch`: records the batch before any work on it, and whose its places are
 - `next_range`: the snapshots of a pipeline's next batch
 - `identity_policy`: the columns that make two rows the same row
@@ -15,7 +14,6 @@ Read in this order:
 __all__ = [
     "claim_batch",
     "cores",
-    "find_work",
     "identity_policy",
     "next_batch",
     "next_range",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from icefloe.batch.context.batch_folder import FolderMarker, mark_folder
+from icefloe.batch.context.batch_folder import FolderMarker
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.open.recorded_pipeline import record_pipeline
@@ -141,7 +141,7 @@ def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
         coordination=written.coordination,
         table=records.created_in or None,
     )
-    mark_folder(folder, marker)
+    marker.mark(folder)
 
 
 def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: NextBatch) -> None:

@@ -1,11 +1,15 @@
 """The open batch, or a new one with the next range. Nothing is written here."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.open.next_range import is_emptied
+from icefloe.batch.open.recorded_pipeline import has_other_meaning
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.errors import TerminalError, about_key
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import JSON, Pipeline
 from icefloe.pipeline.option_values import ExpandedText
@@ -13,16 +17,15 @@ from icefloe.pipeline.option_values import ExpandedText
 if TYPE_CHECKING:
     from icefloe.iceberg.filters.row_filter import RowFilter
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.identity_policy import delivered_columns, identity_of_batch
 from icefloe.batch.open.next_range import RequestedRange, backfill_id, next_range, plan_request, start_of
 from icefloe.batch.open.recorded_pipeline import refuse_other_coordination, refuse_other_meaning, warnings_of_resumed
 from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import OffsetRecord
+from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending, OffsetRecord
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PinNames
 from icefloe.iceberg.scan.steps import SnapshotRange
@@ -30,9 +33,45 @@ from icefloe.pipeline.model import ChangesPlace, with_lines
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
-__all__ = ["NextBatch", "next_batch", "requested_batch"]
+__all__ = ["NextBatch", "Work", "find_work", "next_batch", "requested_batch"]
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The work that a pipeline has to do."""
+
+    has_open_batch: bool
+    has_new_snapshot: bool
+    head_snapshot_id: int | None
+
+    @property
+    def is_due(self) -> bool:
+        """True if a batch can be opened or resumed."""
+        return self.has_open_batch or self.has_new_snapshot
+
+
+def find_work(session: PipelineSession) -> Work:
+    """Looks for an open batch, an incomplete load, or a branch that has moved, by a few look-ups in the checkpoint."""
+    history = History.of(session.table)
+    head = history.head(session.pipeline.branch)
+    head_id = None if head is None else head.snapshot_id
+    view = session.checkpoint.look()
+    _, cursor = session.with_cursor(view.cursor)
+    if cursor is None or cursor.is_beginning:
+        # Under from_now an empty table is work too: a batch without rows places the cursor before its first snapshot.
+        # Otherwise the first run after that snapshot would place it after the first rows.
+        has_new = head_id is not None or session.pipeline.initial_load == "from_now"
+    elif cursor.load_part is not None:
+        has_new = True
+    elif is_emptied(history, session.pipeline, cursor):
+        # Perhaps another table has the name now. A run stops at that, so that people hear of it.
+        has_new = view.pipeline is not None and has_other_meaning(session, view.pipeline)
+    else:
+        has_new = head_id != cursor.snapshot_id
+    return Work(has_open_batch=view.opened is not None, has_new_snapshot=has_new, head_snapshot_id=head_id)
+
 
 _KEY: Final = "filter_columns"
 _FLOATS: Final = ("float", "double")

@@ -9,7 +9,7 @@ from datetime import datetime
 from numbers import Integral
 from typing import Final, Literal, TypeAlias
 
-from icefloe.checkpoint.ending import Cursor
+from icefloe.checkpoint.records import Cursor
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.first_snapshot import snapshot_at
 from icefloe.iceberg.history.history import ExpiredHistoryError, History, NotAnAncestorError

@@ -3,9 +3,8 @@
 Read in this order:
 
 - `open_and_plan`: opens a batch and writes its plan; a repetition finds both
-- `plan_of_batch`: the plan of a batch, found or made, and checked
 - `batch_preview`: the batch that a run would deliver
-- `make_plan`: the plan before anything is written
+- `make_plan`: the plan before anything is written, or the one that was written
 - `map_tasks`: which files a map task reads, and its document
 """
 

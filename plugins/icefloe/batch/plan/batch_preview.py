@@ -8,8 +8,7 @@ from icefloe.batch.open.claim_batch import refuse_rows_without_key
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.plan.make_plan import PlannedBatch
-from icefloe.batch.plan.plan_of_batch import plan_of, refuse_excessive_scan, refuse_unfit
+from icefloe.batch.plan.make_plan import PlannedBatch, plan_of, refuse_excessive_scan, refuse_unfit
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns

@@ -6,25 +6,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from icefloe.batch.batch_keys import PLAN, tasks_key
 from icefloe.batch.context.end_batch import complete_unfinished_end
 from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.running_batch import FencedStore
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.fenced_store import FencedStore, taken_back_if_over
 from icefloe.batch.open.claim_batch import claim_batch, record_batch, refuse_unfit_sink
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.open.pin import pin_pending, try_to_pin
 from icefloe.batch.phase_record import PhaseTally, record_phase
-from icefloe.batch.plan.make_plan import PlannedBatch
-from icefloe.batch.plan.plan_of_batch import (
+from icefloe.batch.plan.make_plan import (
+    PlannedBatch,
     found_plan,
     load_own_plan,
     plan_of,
     refuse_excessive_scan,
     refuse_other_plan,
 )
-from icefloe.batch.plan_document import Plan, put_map_tasks
+from icefloe.batch.plan_document import PLAN, Plan, put_map_tasks, tasks_key
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest, dump_document
@@ -67,7 +66,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     def is_over() -> bool:
         return checkpoint.committed(offset.batch_number) is not None
 
-    with taken_back_if_over(store, is_over):
+    with store.taken_back_if_over(is_over):
         _write_documents(store, planned_batch, offset, session)
         tally.requests = session.requests.taken()
         record_phase(store, "plan", tally)

@@ -9,11 +9,16 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from icefloe.batch.batch_keys import COALESCE_PLAN, extents_key
-from icefloe.batch.context.batch_folder import BatchFileMissingError, BatchFolder, load_batch_document, says_remedy
-from icefloe.batch.context.map_inputs import MapInputs
+from icefloe.batch.context.batch_folder import (
+    BatchFileMissingError,
+    BatchFolder,
+    MapInputs,
+    load_batch_document,
+    says_remedy,
+)
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
+from icefloe.batch.plan_document import COALESCE_PLAN, extents_key
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import CoalescePlan, coalesce, create_coalesce_plan

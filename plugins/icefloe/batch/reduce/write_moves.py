@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.batch.batch_keys import moves_key
 from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.plan_document import moves_key
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError, load_coalesce_plan
 from icefloe.batch.reduce.moves import CANNOT_KEEP, SpilledMoves, WeightedHashes
 from icefloe.batch.sums import Sums

@@ -9,9 +9,7 @@ Read in this order:
 - `cursor_moves`: the pipeline begins again, or after another snapshot
 - `redelivery`: committed batches go to a sink once more
 - `survey`: everything that may be deleted, and why the rest is left alone
-- `found_checkpoint`: from files below ``shuffle/`` to their checkpoint
-- `shuffle_folders`: the leftovers of one checkpoint, also of one that is gone
-- `sink_files`: the files at a sink that no manifest names
+- `shuffle_folders`: from files to their checkpoint; the leftovers of one, also of one that is gone
 - `leftover`: some files that are to be deleted, and their deletion
 """
 

@@ -4,24 +4,22 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from icefloe.batch.batch_keys import plan_url
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.end_batch import BatchStateError, EmptyEnd, end_without_changes, try_to_show_ends
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession, batch_url
 from icefloe.batch.context.sinks import Surroundings, delivered_folder, folder_of_changes
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.commit_batch import clean_up_finished, commit_batch
 from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.open.recorded_pipeline import refuse_other_coordination
+from icefloe.batch.plan_document import plan_url
 from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.status.publish_status import publish_end
+from icefloe.batch.run_settings import Credentials, RunSettings
+from icefloe.batch.status import publish_end
 from icefloe.changes.columns import removed_rows
-from icefloe.checkpoint.ending import BatchOutcome, Ending
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, Writer
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending, OffsetRecord, Writer
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Route
 from icefloe.pipeline.model import ChangesPlace, Pipeline

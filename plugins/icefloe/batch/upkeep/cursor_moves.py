@@ -18,12 +18,11 @@ from icefloe.batch.open.recorded_pipeline import (
     refuse_other_coordination,
     refuse_other_meaning,
 )
-from icefloe.batch.status.publish_status import publish_status
+from icefloe.batch.status import publish_status
 from icefloe.batch.upkeep.abandoned_batch import give_up_delivery, half_delivered_end, is_given_up
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
-from icefloe.checkpoint.ending import BatchOutcome, Cursor, Ending
 from icefloe.checkpoint.log import CheckpointView
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Cursor, Ending, OffsetRecord, PipelineRecord
 from icefloe.errors import TransientError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.lag import CursorDistance, cursor_distance

@@ -11,14 +11,13 @@ import pyarrow as pa
 
 from icefloe.batch.context.end_batch import show_end
 from icefloe.batch.context.sinks import Surroundings, delivered_folder, delivery_sink, folder_of_changes
-from icefloe.batch.credentials import Credentials
 from icefloe.batch.deliver.deliver_batch import delivered_part
 from icefloe.batch.deliver.prove import OutputMode, committed_batch, staged_parts
 from icefloe.batch.phase_record import Engine
-from icefloe.batch.run_settings import RunSettings
+from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.changes.columns import change_schema
-from icefloe.checkpoint.ending import BatchOutcome
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import BatchOutcome
 from icefloe.errors import TerminalError, UsageError
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart

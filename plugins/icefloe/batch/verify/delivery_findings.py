@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from icefloe.changes.columns import plain_rows
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.checkpoint.ending import BatchOutcome
-from icefloe.checkpoint.records import CommitRecord
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord
 from icefloe.sinks.sink import Sink
 from icefloe.storage.local_folders import on_local_disk
 

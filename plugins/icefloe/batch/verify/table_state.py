@@ -16,8 +16,7 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
-from icefloe.checkpoint.ending import BatchOutcome
-from icefloe.checkpoint.records import CommitRecord
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.deletes.equality_deletes import equality_schemas
 from icefloe.iceberg.history.history import History
@@ -109,7 +108,7 @@ def found_batches(session: PipelineSession) -> tuple[PipelineSession, list[Commi
 def committed_batches(session: PipelineSession) -> list[CommitRecord]:
     """Commit records of all batches, by number."""
     checkpoint = session.checkpoint
-    cursor = checkpoint.cursor()
+    cursor = checkpoint.look().cursor
     numbers = range(0 if cursor is None else cursor.batch_number + 1)
     commits = [(number, checkpoint.committed(number)) for number in numbers]
     for number, commit in commits:

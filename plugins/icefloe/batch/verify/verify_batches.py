@@ -27,9 +27,8 @@ from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.batch_spec import Identity
-from icefloe.checkpoint.ending import BatchOutcome, Cursor
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import CommitRecord
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Cursor
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.column_paths import ColumnPath, identity_columns

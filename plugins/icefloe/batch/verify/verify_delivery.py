@@ -33,8 +33,8 @@ from icefloe.batch.verify.table_state import TableState, committed_batches, foun
 from icefloe.batch.verify.verify_batches import missing_manifests
 from icefloe.changes.columns import removed_rows
 from icefloe.checkpoint.batch_spec import Identity
-from icefloe.checkpoint.ending import Cursor
 from icefloe.checkpoint.log import CheckpointView
+from icefloe.checkpoint.records import Cursor
 from icefloe.errors import TransientError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -62,7 +62,7 @@ def verify_delivery(session: PipelineSession, sink: Sink, *, sample: int | None 
     view = session.checkpoint.look()
     if view.cursor is None or view.cursor.is_beginning or view.pipeline is None:
         return DeliveryFindings(url=sink.url, notes=("no batch is delivered yet",))
-    if not session.checkpoint.has_delivered(before=view.next_number):
+    if session.checkpoint.last_delivered(before=view.next_number) is None:
         # The cursor of a new pipeline was set, so the sink has never seen a batch.
         return DeliveryFindings(url=sink.url, notes=("no batch is delivered yet",))
     if view.cursor.load_part is not None:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from icefloe.batch.batch_keys import split_plan_url
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.task_attempt import JobError
 from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.phases import run_phase
+from icefloe.batch.plan_document import split_plan_url
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE, end_with_submitter
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import runs_in_driver

@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from icefloe.batch.context.session import open_table
-from icefloe.batch.status.publish_status import TableFacts
+from icefloe.batch.status import TableFacts
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.table import Table

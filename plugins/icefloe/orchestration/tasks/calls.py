@@ -11,20 +11,18 @@ from typing import Final
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from icefloe.batch.context.already_finished import BatchFinished, ends_well_if_finished
-from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.task_attempt import JobError
 from icefloe.batch.deliver.commit_batch import clean_up_finished
 from icefloe.batch.deliver.deliver_batch import DeliveryRecords
-from icefloe.batch.open.find_work import Work, find_work
+from icefloe.batch.open.next_batch import Work, find_work
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import TasksInProcess, run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
 from icefloe.batch.run_settings import RunSettings
-from icefloe.batch.status.pipeline_status import PipelineStatus, Trouble
-from icefloe.batch.status.publish_status import publish_recovery, publish_status, publish_trouble
+from icefloe.batch.status import PipelineStatus, Trouble, publish_recovery, publish_status, publish_trouble
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.local import LocalEngine

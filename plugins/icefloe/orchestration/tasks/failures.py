@@ -40,7 +40,7 @@ def airflow_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator
 
 def report_trouble(pipeline: Pipeline, task_id: str, sentence: str) -> None:
     """Puts a fault into the pipeline's status; the task goes on and tries again."""
-    from icefloe.batch.status.pipeline_status import Trouble
+    from icefloe.batch.status import Trouble
     from icefloe.orchestration.tasks.calls import record_trouble
 
     trouble = Trouble.now(_masked(sentence), phase=task_id, is_final=False)
@@ -86,7 +86,7 @@ def _report(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final:
         dag_id, is_last_try = run["dag_run"].dag_id, run["ti"].try_number > run["ti"].max_tries
         _leave_beside_task(run["ti"], sentence)
     try:
-        from icefloe.batch.status.pipeline_status import Trouble
+        from icefloe.batch.status import Trouble
         from icefloe.orchestration.tasks.calls import record_trouble
         from icefloe.orchestration.telemetry import send_failure
     except IcefloeError:
@@ -128,7 +128,7 @@ class LostTask:
         """Records the loss in counts and status."""
         if context.get("exception") is not None:
             return
-        from icefloe.batch.status.pipeline_status import Trouble
+        from icefloe.batch.status import Trouble
         from icefloe.orchestration.tasks.calls import record_trouble
         from icefloe.orchestration.telemetry import send_failure
 

@@ -62,7 +62,7 @@ def current_writer() -> "Writer":
     """
     from airflow.sdk import Variable, get_current_context
 
-    from icefloe.checkpoint.ownership import owner_of
+    from icefloe.checkpoint.log import owner_of
     from icefloe.checkpoint.records import Writer
 
     try:

@@ -15,7 +15,7 @@ from icefloe.orchestration.tasks.task_documents import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
-    from icefloe.batch.open.find_work import Work
+    from icefloe.batch.open.next_batch import Work
 
 
 __all__ = ["TableSnapshotSensor"]

@@ -22,7 +22,7 @@ from icefloe.redacted_output import filter_root_logs, outgoing_errors
 from icefloe.threads import Lanes
 
 if TYPE_CHECKING:
-    from icefloe.batch.open.find_work import Work
+    from icefloe.batch.open.next_batch import Work
     from icefloe.orchestration.tasks.calls import AbsencePatience
 
 

@@ -97,7 +97,7 @@ class SparkPhaseOperator(SparkSubmitOperator):
         pulled = context["ti"].xcom_pull(task_ids="plan")
         with airflow_failures(self.phase, self.pipeline):
             plan_result = given_by_plan(pulled)
-            from icefloe.batch.context.already_finished import BatchFinished
+            from icefloe.batch.context.references import BatchFinished
             from icefloe.orchestration.tasks.calls import (
                 finished_elsewhere,
                 run_phase_here,
