@@ -1,7 +1,6 @@
 """Sizes of rows and dictionaries, found before they are decoded."""
 
 import io
-import random
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +40,6 @@ def test_long_values_in_a_dictionary_are_looked_up_in_it() -> None:
 
     assert 100_000 <= row_bytes(rows, dictionary) < 100_020
     assert asked == [(0, "json")]
-
-
-def test_a_dictionary_of_many_mebibytes_is_not_decoded_to_be_measured() -> None:
-    values = [random.Random(n).randbytes(2**20) for n in range(10)]
-    assert 2**20 <= row_bytes(pa.table({"b": values})) < 2**20 + 100
 
 
 def test_the_reader_finds_the_dictionary_itself() -> None:

@@ -116,37 +116,6 @@ def test_no_file_with_a_row_that_passes_is_left_out(
     pruned(text, table, files)
 
 
-@pytest.mark.parametrize(
-    ("text", "at_least"),
-    [
-        ("i = 7", 20),
-        ("text = 'ab'", 20),
-        ("text like 'a%'", 20),
-        ("text not like 'a%'", 4),
-        ("f > 0.25", 4),
-        ("f != 0.5", 1),
-        ("day = '2024-02-29'", 10),
-        ("at < '1970-01-01T00:00:00'", 10),
-        ("tz = '2024-02-29T12:30:00+00:00'", 10),
-        ("dec > 1.5", 10),
-        ("u = 'f79c3e09-677c-4bbd-a479-3f349cb785e7'", 3),
-        ("text is null", 5),
-        ("i is not null", 1),
-        ("place.in.x = 7", 3),
-        ("l = 4", 3),
-        ("i < 0", 1),
-        ("false", 50),
-    ],
-)
-def test_files_are_left_out_by_partition_and_by_bounds(table: Table, files: Files, text: str, at_least: int) -> None:
-    assert pruned(text, table, files) >= at_least
-
-
-def test_true_leaves_no_file_out(table: Table, files: Files) -> None:
-    assert pruned("true", table, files) == 0
-    assert pruned("s is null", table, files) == 0
-
-
 def may_match(text: str, kind: Any, *bounds: bytes, **facts: Any) -> bool:
     schema = Schema(NestedField(1, "c", kind, required=False, initial_default=facts.pop("default", None)))
     row_filter = RowFilter.parse(text, schema, table="db.t")

@@ -12,10 +12,10 @@ Source: https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type
 
 import os
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import pairwise
-from typing import Any, Final, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from pyroaring import BitMap64
 from icefloe.errors import TerminalError, one_line
 from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_data_file
 from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
-from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
+from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes, positions_by, runs_of_at_most
 from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -38,7 +38,6 @@ from icefloe.storage.requests import map_parallel
 
 __all__ = ["DeletedPositions"]
 
-Found = TypeVar("Found")
 
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _MIN_BYTES: Final = 20
@@ -54,17 +53,19 @@ def read_deletion_vectors(vectors: Sequence[DeleteFile], *, io: FileIO, table: s
     opener = data_file_input(io, first.path, table=table, noun=first.noun)
     with reading_data_file(first.path, table=table, noun=first.noun), opener.open() as source:
         file_size = source.seek(0, os.SEEK_END)
-        places = [_of_vector(vector, table, partial(_place, vector, file_size)) for vector in vectors]
+        places = []
+        for vector in vectors:
+            with _naming(vector, table):
+                places.append(_place(vector, file_size))
         start, stop = min(start for start, _ in places), max(stop for _, stop in places)
         source.seek(start)
         content = source.read(stop - start)
-
-    def decoded(vector: DeleteFile, place: tuple[int, int]) -> BitMap64:
-        blob = bytes(content[place[0] - start : place[1] - start])
-        decode = partial(decode_deletion_vector, blob, record_count=vector.record_count)
-        return _of_vector(vector, table, decode)
-
-    return [decoded(vector, place) for vector, place in zip(vectors, places, strict=True)]
+    found = []
+    for vector, (first_byte, end) in zip(vectors, places, strict=True):
+        with _naming(vector, table):
+            blob = bytes(content[first_byte - start : end - start])
+            found.append(decode_deletion_vector(blob, record_count=vector.record_count))
+    return found
 
 
 def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
@@ -95,11 +96,15 @@ def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
     return positions
 
 
-def _of_vector(vector: DeleteFile, table: str, find: Callable[[], Found]) -> Found:
+@contextmanager
+def _naming(vector: DeleteFile, table: str) -> Iterator[None]:
     try:
-        return find()
+        yield
     except ValueError as cause:
-        raise _damaged_vector(vector, cause, table) from cause
+        raise TerminalError(
+            f"deletion vector {vector.path} of data file {vector.referenced_data_file} in table {table} is damaged: "
+            f"{one_line(cause)}; restore the file"
+        ) from cause
 
 
 def _place(vector: DeleteFile, file_size: int) -> tuple[int, int]:
@@ -110,14 +115,6 @@ def _place(vector: DeleteFile, file_size: int) -> tuple[int, int]:
     if min(offset, size) < 0 or offset + size > file_size:
         raise ValueError(f"it lies at {offset} with {size} bytes in a file of {file_size}")
     return offset, offset + size
-
-
-def _damaged_vector(delete_file: DeleteFile, cause: ValueError, table: str) -> TerminalError:
-    data_file = delete_file.referenced_data_file
-    return TerminalError(
-        f"deletion vector {delete_file.path} of data file {data_file} in table {table} is damaged: "
-        f"{one_line(cause)}; restore the file"
-    )
 
 
 _PARALLEL_READS: Final = 8
@@ -183,17 +180,10 @@ def windows(
     by_data_file: dict[str, list[int]] = {path: [] for path in data_files}
     for number, vector in vectors.items():
         by_data_file.get(vector.referenced_data_file or "", []).append(number)
-    window: list[int] = []
-    window_bytes = 0
-    for numbers in by_data_file.values():
-        size_bytes = sum(vectors[number].size_bytes for number in numbers)
-        if window and window_bytes + size_bytes > memory_bytes:
-            yield tuple(window)
-            window, window_bytes = [], 0
-        window.extend(numbers)
-        window_bytes += size_bytes
-    if window:
-        yield tuple(window)
+    sizes = [sum(vectors[number].size_bytes for number in numbers) for numbers in by_data_file.values()]
+    for run in runs_of_at_most(memory_bytes, list(by_data_file.values()), sizes):
+        if window := tuple(chain.from_iterable(run)):
+            yield window
 
 
 def neighbours(vectors: Mapping[int, DeleteFile]) -> Iterator[tuple[int, ...]]:
@@ -239,7 +229,7 @@ def read_position_deletes(
     for _, batch in read_data_file(delete_file, schema=_schema(), io=io, table=table, dictionary_columns=True):
         _check(batch, delete_file, table)
         places, positions = _asked_rows(batch, asked)
-        for place, run in _runs(places, positions):
+        for place, run in positions_by(places, positions):
             found.setdefault(paths[place], BitMap64()).update(run)
     for bitmap in found.values():
         bitmap.run_optimize()
@@ -273,16 +263,6 @@ def _asked_rows(batch: pa.RecordBatch, asked: pa.Array) -> tuple[NDArray[np.int3
     if len(rows) == len(places):
         return places, positions
     return places[rows], positions[rows]
-
-
-def _runs(places: NDArray[np.int32], positions: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    if (np.diff(places) < 0).any():
-        order = np.argsort(places, kind="stable")
-        places, positions = places[order], positions[order]
-    starts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
-    for start, stop in pairwise(starts):
-        if stop > start:
-            yield int(places[start]), positions[start:stop]
 
 
 def _values(array: Any) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +98,8 @@ def _optional(field: NestedField, kind: IcebergType) -> NestedField:
     return field.model_copy(update={"required": False, "field_type": kind})
 
 
+Item = TypeVar("Item")
+
 _BYTES_PER_KEY: Final = 32
 _PARALLEL_READS: Final = 8
 
@@ -156,7 +158,9 @@ class EqualityDeletes:
                 # A group holds delete files that are not in force on this data file, too: their matches are dropped one
                 # call below.
                 for rows, numbers in index.matches(hashes):
-                    _add_positions(found, asked, rows + first, numbers)
+                    for number, positions in positions_by(numbers, rows + first):
+                        if number in asked:
+                            found.setdefault(number, BitMap64()).update(positions)
         return found
 
     def _index(self, group: _KeyGroup) -> HashIndex:
@@ -203,35 +207,35 @@ def _key_groups(delete_files: Mapping[int, DeleteFile], max_keys: int) -> Iterat
         by_field_ids.setdefault(delete_file.equality_field_ids, []).append(number)
     for field_ids, numbers in by_field_ids.items():
         counts = [delete_files[number].record_count for number in numbers]
-        for members in _runs_of_at_most(max_keys, numbers, counts):
+        for members in runs_of_at_most(max_keys, numbers, counts):
             keys = sum(delete_files[number].record_count for number in members)
             for each in HashSlice.slices(-(-keys // max_keys)):
                 yield _KeyGroup(field_ids=field_ids, delete_ids=tuple(members), hash_slice=each)
 
 
-def _runs_of_at_most(limit: int, numbers: Sequence[int], counts: Sequence[int]) -> Iterator[list[int]]:
-    run: list[int] = []
+def runs_of_at_most(limit: int, items: Sequence[Item], counts: Sequence[int]) -> Iterator[list[Item]]:
+    """Neighbours whose counts add up to at most the limit, or one item with more."""
+    run: list[Item] = []
     total = 0
-    for number, count in zip(numbers, counts, strict=True):
+    for item, count in zip(items, counts, strict=True):
         if run and total + count > limit:
             yield run
             run, total = [], 0
-        run.append(number)
+        run.append(item)
         total += count
     if run:
         yield run
 
 
-def _add_positions(
-    found: dict[int, BitMap64], asked: Collection[int], positions: NDArray[np.int64], numbers: NDArray[np.int32]
-) -> None:
-    order = np.argsort(numbers, kind="stable")
-    numbers, positions = numbers[order], positions[order]
+def positions_by(numbers: NDArray[np.int32], positions: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """The positions of each number."""
+    if (np.diff(numbers) < 0).any():
+        order = np.argsort(numbers, kind="stable")
+        numbers, positions = numbers[order], positions[order]
     starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     for start, stop in pairwise(starts):
-        number = int(numbers[start])
-        if number in asked:
-            found.setdefault(number, BitMap64()).update(positions[start:stop])
+        if stop > start:
+            yield int(numbers[start]), positions[start:stop]
 
 
 def key_hashes(keys: pa.RecordBatch, hash_key: int) -> RowHashes:

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
@@ -64,20 +63,15 @@ def selected_columns(names: Sequence[str], positions: Collection[int]) -> tuple[
 _KEPT_SCHEMAS: Final = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
-    schema: TableSchema
-    file_schema: pa.Schema
-    constants: Mapping[str, Constant]
-    columns: tuple[FileColumn, ...]
-    projection: Projection
+_Made = tuple[tuple[FileColumn, ...], Projection]
+_MadeFor = tuple[TableSchema, pa.Schema, Mapping[str, Constant]]
 
 
 class KeptProjections:
     """The last projection of each of a few schemas, for one thread."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[int, bool], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, bool], tuple[_MadeFor, _Made]] = OrderedDict()
 
     def of(
         self,
@@ -86,18 +80,18 @@ class KeptProjections:
         constants: Mapping[str, Constant],
         *,
         keep_dictionaries: bool,
-    ) -> tuple[tuple[FileColumn, ...], Projection]:
+    ) -> _Made:
         """The columns of a file, and their projection; see `plan_projection`."""
         # A schema is kept with its projection, so no other one gets its id.
         key = id(schema), keep_dictionaries
-        kept = self._kept.get(key)
-        # Field ids are in the metadata of the fields.
-        if kept is None or not kept.file_schema.equals(file_schema, check_metadata=True) or kept.constants != constants:
-            columns = file_columns(file_schema, schema.name_mapping)
-            projection = plan_projection(columns, schema.columns, constants, keep_dictionaries=keep_dictionaries)
-            kept = self._kept[key] = _Kept(
-                schema=schema, file_schema=file_schema, constants=constants, columns=columns, projection=projection
-            )
-            if len(self._kept) > _KEPT_SCHEMAS:
-                self._kept.popitem(last=False)
-        return kept.columns, kept.projection
+        if key in self._kept:
+            (_, of_schema, of_constants), made = self._kept[key]
+            # Field ids are in the metadata of the fields.
+            if of_constants == constants and of_schema.equals(file_schema, check_metadata=True):
+                return made
+        columns = file_columns(file_schema, schema.name_mapping)
+        made = columns, plan_projection(columns, schema.columns, constants, keep_dictionaries=keep_dictionaries)
+        self._kept[key] = (schema, file_schema, constants), made
+        if len(self._kept) > _KEPT_SCHEMAS:
+            self._kept.popitem(last=False)
+        return made

@@ -25,6 +25,8 @@ from icefloe.iceberg.unreadable import ColumnError
 from icefloe.storage.local_folders import local_folders, on_local_disk, scratch_file, task_folder
 
 if TYPE_CHECKING:
+    from icefloe.iceberg.files.avro_file import AvroRows
+    from icefloe.iceberg.files.orc_file import OrcRows
     from icefloe.iceberg.filters.row_filter import RowFilter
 
 __all__ = ["ReadOptions", "check_values", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
@@ -66,20 +68,15 @@ def open_rows(
         yield rows
         return
     with nullcontext(source) if is_near else _copied(source) as near:
-        yield _orc(near, batch_rows=batch_rows) if file_format == "ORC" else _avro(near, batch_rows=batch_rows)
+        yield _orc_or_avro(file_format).open(near, batch_rows=batch_rows)
 
 
-# Hardly any table has ORC or Avro files of rows, so a task loads these readers only for a table that has.
-def _orc(source: InputStream, *, batch_rows: int) -> OpenedFile:
+def _orc_or_avro(file_format: str) -> "type[AvroRows | OrcRows]":
+    # Hardly any table has ORC or Avro files of rows, so a task loads these readers only for a table that has.
+    from icefloe.iceberg.files.avro_file import AvroRows
     from icefloe.iceberg.files.orc_file import OrcRows
 
-    return OrcRows.open(source, batch_rows=batch_rows)
-
-
-def _avro(source: InputStream, *, batch_rows: int) -> OpenedFile:
-    from icefloe.iceberg.files.avro_file import AvroRows
-
-    return AvroRows.open(source, batch_rows=batch_rows)
+    return OrcRows if file_format == "ORC" else AvroRows
 
 
 @contextmanager

@@ -4,12 +4,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import MAIN, ExpiredHistoryError, is_replace
-from icefloe.iceberg.history.loaded_table import LoadedTable, MetadataLog, MetadataVersion
+from icefloe.iceberg.history.loaded_table import LoadedTable, MetadataLog
 from icefloe.iceberg.history.passage import Landing, Passage, find_passage
 from icefloe.iceberg.history.summaries import file_bytes_bound
 from icefloe.iceberg.scan.compared_states import ListedStates, check_replace
@@ -19,17 +19,6 @@ from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
 from icefloe.storage.requests import map_parallel
 
 __all__ = ["SnapshotRange", "first_steps", "next_part", "plan_range"]
-
-
-class Versions(Protocol):
-    """The part of a metadata log that finding commits needs."""
-
-    @property
-    def timestamps_ms(self) -> Sequence[int]:
-        """Time when each version was written."""
-
-    def version(self, index: int) -> MetadataVersion | None:
-        """One version, counted from the oldest; None if it is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +104,7 @@ def group_by_publication(snapshots: Sequence[Snapshot], publications: Sequence[P
     return CommitGroups(groups=tuple(tuple(group) for group in groups), unknown=tuple(unknown))
 
 
-def publication(snapshot: Snapshot, versions: Versions) -> Publication:
+def publication(snapshot: Snapshot, versions: MetadataLog) -> Publication:
     """The versions between which a snapshot of the newest version appeared.
 
     Looks where the clocks suggest, then next to it, then halves the rest: a snapshot is in every version since its
@@ -144,7 +133,7 @@ def publication(snapshot: Snapshot, versions: Versions) -> Publication:
     return Publication(absent_index=None if absent < 0 else absent, present_index=present)
 
 
-def _guess(snapshot: Snapshot, versions: Versions) -> int:
+def _guess(snapshot: Snapshot, versions: MetadataLog) -> int:
     return min(bisect_left(versions.timestamps_ms, snapshot.timestamp_ms), len(versions.timestamps_ms) - 1)
 
 
