@@ -19,7 +19,7 @@ from icefloe.iceberg.step import RecordedSnapshot
 from icefloe.iceberg.table import table_name
 from icefloe.storage.requests import map_parallel
 
-__all__ = ["LoadedTable", "MetadataLog", "MetadataVersion"]
+__all__ = ["LoadedTable", "MetadataLog"]
 
 logger = logging.getLogger(__name__)
 
