@@ -5,18 +5,19 @@ The footers are compared first. Bytes are read only of columns with one layout.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Self
 
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
+from pyiceberg.schema import Schema
 
 from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
-from icefloe.iceberg.data_file import DataFile
+from icefloe.iceberg.data_file import Constant, DataFile
 from icefloe.iceberg.files.parquet_file import ParquetRows
 from icefloe.iceberg.files.parquet_footer import KeptFooters
 from icefloe.iceberg.files.reader import ProjectedFile, open_projected
-from icefloe.iceberg.schemas.conversions import FilledField, TakenField
+from icefloe.iceberg.schemas.conversions import FilledField
 from icefloe.iceberg.schemas.file_columns import FileColumn, leaves
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
@@ -55,7 +56,7 @@ class FileLayout:
     columns: Mapping[str, ColumnLayout]
 
     @classmethod
-    def of(cls, opened: ProjectedFile) -> Self | None:
+    def of(cls, opened: ProjectedFile, schema: Schema, constants: Mapping[str, Constant]) -> Self | None:
         """None if a file is not Parquet, or something is in doubt."""
         if not isinstance(opened.rows, ParquetRows):
             return None
@@ -69,13 +70,15 @@ class FileLayout:
         if any(chunk.file_path or min(_range(chunk)) < 0 for group in chunks for chunk in group):
             return None
         columns: dict[str, ColumnLayout] = {}
-        for name, field in zip(opened.projection.schema.names, opened.projection.fields, strict=True):
+        for target, field in zip(schema.fields, opened.projection.fields, strict=True):
             if isinstance(field, FilledField):
-                columns[name] = ColumnLayout(decoding=(field,))
+                columns[target.name] = ColumnLayout(decoding=(field,))
                 continue
             leaf_numbers = numbers[field.position]
-            columns[name] = _column_layout(
-                field,
+            # Missing fields inside of the column have these values. The rest of the plan follows from the types.
+            filled = [(inside, constants.get(str(inside))) for inside in Schema(target).field_ids]
+            columns[target.name] = _column_layout(
+                filled,
                 opened.file_columns[field.position],
                 [metadata.schema.column(number) for number in leaf_numbers],
                 [group[number] for group in chunks for number in leaf_numbers],
@@ -97,14 +100,13 @@ def _leaf_numbers(columns: Sequence[FileColumn]) -> list[range]:
 
 
 def _column_layout(
-    field: TakenField,
+    filled: object,
     column: FileColumn,
     leaf_schemas: Sequence[pq.ColumnSchema],
     chunks: Sequence[pq.ColumnChunkMetaData],
 ) -> ColumnLayout:
     decoding = (
-        # The plan of the projection holds constants and defaults of fields that are missing inside the column.
-        replace(field, position=0),
+        filled,
         _ids(column),
         column.type,
         tuple(_leaf_decoding(leaf) for leaf in leaf_schemas),
@@ -176,7 +178,7 @@ def _layout(
     file: DataFile, *, schema: TableSchema, io: FileIO, table: str, footers: KeptFooters | None
 ) -> FileLayout | None:
     with open_projected(file, schema=schema, io=io, table=table, batch_rows=1, footers=footers) as opened:
-        return FileLayout.of(opened)
+        return FileLayout.of(opened, schema.columns, file.constants)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
