@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from icefloe.iceberg.unreadable import ColumnError
 
-__all__ = ["FilledField", "TakenField"]
+__all__ = ["FilledField"]
 
 
 Conversion = Callable[[pa.Array], pa.Array]
