@@ -139,7 +139,7 @@ def test_a_status_and_a_failure_are_sent(recorder: Recorder, workshop: Workshop)
     assert published is not None
     send_status(published)
     send_failure("events", "db.events", "plan", is_final=True)
-    assert recorder.sent["icefloe.iceberg.history.lag.lag.snapshots"][1] == 1
+    assert recorder.sent["icefloe.events.lag.snapshots"][1] == 1
     assert recorder.sent["icefloe.task.failed.final"][1] == recorder.sent["icefloe.cli.run.plan"][1] == 1
 
 
