@@ -9,6 +9,7 @@ import pytest
 from icefloe.batch.context.batch_folder import MARKER
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.storage.local_store import unfinished_name
+from icefloe.storage.location import CLOCK_FOLDER
 from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.sweeping import aged, require_swept_anywhere, survey_of, swept
 from support.pipelines.workshop import OpenBatch, Workshop
@@ -71,6 +72,24 @@ def test_a_batch_that_is_opened_after_the_survey_keeps_its_files(workshop: Works
     workshop.open()
     assert survey.delete() == (0, ())
     assert (folder / "1/0.0.ab.data").exists()
+
+
+def test_trials_and_files_without_a_batch_go_when_they_are_old(workshop: Workshop, batch: OpenBatch) -> None:
+    folder = batch.folder.parent
+    names = [f"../_probe-{uuid4().hex}", f"../../{CLOCK_FOLDER}/{uuid4().hex}", "notes.txt", "later/x.json"]
+    paths = [written(folder / name) for name in names]
+    assert swept(workshop.storage) == 0
+    aged(paths)
+    assert swept(workshop.storage) == len(names)
+    assert not any(path.exists() for path in paths)
+
+
+def test_files_that_icefloe_does_not_make_stay_and_are_counted(workshop: Workshop, batch: OpenBatch) -> None:
+    theirs = written(workshop.storage / "shuffle/README", days=90)
+    survey = survey_of(workshop.storage)
+    assert survey.notes == (f"1 files below file://{workshop.storage}/shuffle are not icefloe's: left alone",)
+    survey.delete()
+    assert theirs.exists()
 
 
 def test_old_trials_of_a_storage_and_of_checkpoints_go(workshop: Workshop, batch: OpenBatch) -> None:
