@@ -171,6 +171,12 @@ def test_the_position_of_a_column_counts_and_its_name_does_not():
     assert not row_hashes_of_batch(batch, ["b", "a"], key=KEY).equals(row_hashes_of_batch(batch, key=KEY))
 
 
+def test_no_rows_have_no_hashes():
+    for kind in (pa.int64(), pa.string(), pa.list_(pa.string()), pa.map_(pa.string(), pa.int64())):
+        assert len(row_hashes([pa.array([], kind)], key=KEY)) == 0
+        assert len(row_hashes([pa.chunked_array([], kind)], key=KEY)) == 0
+
+
 def test_a_type_that_no_table_has_is_refused_in_a_sentence():
     unions = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
     with pytest.raises(TerminalError, match="have no row hash"):
