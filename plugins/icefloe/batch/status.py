@@ -1,11 +1,10 @@
 """``status.json``, for the page and the command line: written when a task ends, well or not. It never decides."""
 
 import logging
-import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
@@ -15,7 +14,7 @@ from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.checkpoint.log import Checkpoint, CheckpointView, OtherOwnerError
 from icefloe.checkpoint.records import CommitRecord, Cursor, Writer
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId, dump_document, load_document
-from icefloe.errors import IcefloeError, TerminalError, one_line
+from icefloe.errors import TerminalError, one_line
 from icefloe.flow import FlowTask
 from icefloe.iceberg.catalog.catalogs import reload_table
 from icefloe.iceberg.history.history import History
@@ -23,12 +22,10 @@ from icefloe.iceberg.history.lag import lag, next_expiry_ms
 from icefloe.iceberg.history.pins import PinNames
 from icefloe.iceberg.step import LoadPart
 from icefloe.iceberg.table import Table
-from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import now_text, time_of_ms
 
 __all__ = [
-    "Observer",
     "PipelineStatus",
     "TableFacts",
     "Trouble",
@@ -37,7 +34,6 @@ __all__ = [
     "publish_recovery",
     "publish_status",
     "publish_trouble",
-    "recording_trouble",
 ]
 
 logger = logging.getLogger(__name__)
@@ -448,29 +444,3 @@ def _best_effort(pipeline: Pipeline) -> Iterator[None]:
         logger.debug("the status of %s is not ours: %s", pipeline.name, error.sentence)
     except Exception as error:  # noqa: BLE001 - whatever it is: a page that is late is no reason to stop delivering
         logger.warning("the status of %s could not be written: %s", pipeline.name, one_line(error))
-
-
-Observer: TypeAlias = Callable[[str], AbstractContextManager[object]]
-"""Called with the name of each task of the DAG; the context is entered when it starts and left when it ends."""
-
-
-def recording_trouble(session: PipelineSession, observe: Observer) -> Observer:
-    """The observer, which also records a failed task. A pipeline that never began has no status."""
-
-    @contextmanager
-    def observed(task: str) -> Iterator[object]:
-        try:
-            with observe(task) as observing:
-                yield observing
-        except IcefloeError as error:
-            trouble = Trouble.now(error.sentence, phase=task, is_final=isinstance(error, TerminalError))
-
-            def record() -> None:
-                if session.checkpoint.pipeline() is not None:
-                    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
-
-            with suppress(IcefloeError, TimeoutError):  # perhaps the store failed
-                answer_within(brief_seconds(patience_seconds(os.environ)), record)
-            raise
-
-    return observed

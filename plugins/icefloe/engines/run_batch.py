@@ -1,9 +1,11 @@
 """One batch from plan to cleanup, without Airflow."""
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
@@ -14,13 +16,19 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
-from icefloe.batch.status import Observer, publish_status, recording_trouble
+from icefloe.batch.status import Trouble, publish_status, publish_trouble
 from icefloe.engines.phase_runner import PhaseRunner, phase_runner
+from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import FlowTask, Route, batch_tasks, phase_of
+from icefloe.patience import answer_within, brief_seconds, patience_seconds
 
 __all__ = ["BatchRun", "run_batch"]
 
 logger = logging.getLogger(__name__)
+
+
+Observer: TypeAlias = Callable[[str], AbstractContextManager[object]]
+"""Called with the name of each task of the DAG; the context is entered when it starts and left when it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,3 +123,25 @@ def _run_tasks(
                     runner.run(phase, reference)
     with task(FlowTask.COMMIT):
         return commit_batch(reference.open())
+
+
+def recording_trouble(session: PipelineSession, observe: Observer) -> Observer:
+    """The observer, which also records a failed task. A pipeline that never began has no status."""
+
+    @contextmanager
+    def observed(task: str) -> Iterator[object]:
+        try:
+            with observe(task) as observing:
+                yield observing
+        except IcefloeError as error:
+            trouble = Trouble.now(error.sentence, phase=task, is_final=isinstance(error, TerminalError))
+
+            def record() -> None:
+                if session.checkpoint.pipeline() is not None:
+                    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
+
+            with suppress(IcefloeError, TimeoutError):  # perhaps the store failed
+                answer_within(brief_seconds(patience_seconds(os.environ)), record)
+            raise
+
+    return observed

@@ -12,8 +12,7 @@ import yaml
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.run_settings import Credentials
-from icefloe.batch.status import Observer
-from icefloe.engines.run_batch import run_batch
+from icefloe.engines.run_batch import Observer, run_batch
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.lake import Lake
 from support.pipelines.workspace import icefloe
