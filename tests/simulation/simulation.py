@@ -19,6 +19,7 @@ from simulation.delivered import (
 from simulation.held import IndexPromises, owner_of
 from simulation.kept_work import with_kept_work
 from simulation.promises import UNDELIVERED, BrokenPromiseError, Places, Promises
+from simulation.protocol import ProtocolWatch
 from simulation.runs import run, run_backfill
 from simulation.scenario import NAMESAKE, Keys, Scenario, pipeline_of, with_clocks
 from simulation.scheduler import Actor, Decision, Decisions, Drawn, Place, Remembered, Scheduler
@@ -218,7 +219,7 @@ def _staged(
         heads=world.heads,
         may_take_over=frozenset(["last", *(name for name, each in intruders.items() if each.takes_over)]),
     )
-    world.watchers.append(promises)
+    world.watchers += [promises, ProtocolWatch(places=_unlike([places, *others]))]
     index = None
     if places.delivers:
         index = IndexPromises(index=world.index, pipelines=_unlike([places, *others]), states=states)

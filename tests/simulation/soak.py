@@ -110,9 +110,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
 Decided = Mapping[Place, Decision]
 
 
@@ -142,3 +139,7 @@ def shrink_decisions(decisions: Decided, is_wrong: Callable[[Decided], bool], *,
         else:
             piece //= 2
     return {place: decisions[place] for place in places}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

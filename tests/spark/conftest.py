@@ -1,6 +1,6 @@
 """Tables written by Spark with Iceberg's own runtime, and what Spark says about them.
 
-One JVM serves the whole suite (Spark 4.1.3, Iceberg 1.11.0). Mark each test with ``@pytest.mark.spark``::
+One JVM serves the whole suite (Spark 4.1.3, Iceberg 1.12.0). Mark each test with ``@pytest.mark.spark``::
 
     @pytest.mark.spark
     def test_an_update_is_two_images(create_table):

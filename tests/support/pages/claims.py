@@ -19,6 +19,7 @@ class Kind(Enum):
     COMMAND_LIST = "a command on each line and what it does: each is run"
     PYTHON = "Python: executed"
     FLOW = "the picture of the flow: held to the tasks of the DAG"
+    PROTOCOL = "the picture of a batch's states: held to the table that commands decide by"
     LAYERS = "the layers: held to the contract of import-linter and to the folders"
     FOLDERS = "files and folders: held to what runs leave"
     MANIFEST = "a document of the files sink: held to one that a run wrote"
@@ -56,6 +57,7 @@ class Claim:
 CLAIMS: Final = (
     Claim(kind=Kind.PIPELINE, begins=r"version: 1\n(.*\n)*table: "),
     Claim(kind=Kind.KEYS, begins=r"(sink|spark|shuffle|schedule|default_args|allowed_locations):"),
+    Claim(kind=Kind.PROTOCOL, begins="stateDiagram-v2"),
     Claim(kind=Kind.COMMAND_LIST, begins=r"((icefloe|make)( \S+)* {2,}[^# ].*\n)+\Z"),
     Claim(kind=Kind.SHELL, begins=r"(export|airflow|icefloe|make|eval|pip) "),
     Claim(kind=Kind.TABLE, begins=r"aws dynamodb create-table ", page="docs/deployment.md"),

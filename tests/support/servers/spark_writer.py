@@ -16,8 +16,8 @@ from support.spark.spark_lab import JARS
 __all__ = ["SparkWriter"]
 
 PACKAGES: Final = (
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
-    "org.apache.iceberg:iceberg-aws-bundle:1.11.0",
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
 )
 SCRIPT: Final = Path(__file__).with_name("spark_statements.py")
 

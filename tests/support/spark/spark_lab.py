@@ -24,7 +24,7 @@ CATALOG: Final = "lab"
 """The catalog's name on both sides: the rows of a SQL catalog are keyed by it."""
 NAMESPACE: Final = "db"
 PACKAGES: Final = (
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "org.xerial:sqlite-jdbc:3.50.3.0",
 )
 _MOST_FAILURES: Final = 4

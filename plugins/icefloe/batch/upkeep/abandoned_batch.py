@@ -19,6 +19,7 @@ from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.batch.status import publish_end
 from icefloe.changes.columns import removed_rows
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
+from icefloe.checkpoint.protocol import Act, BatchState
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending, OffsetRecord, Writer
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Route
@@ -34,33 +35,23 @@ __all__ = ["AbandonablePipeline", "DeliveredEnd"]
 logger = logging.getLogger(__name__)
 
 
-def refuse_unseen(reference: BatchReference, opened: OffsetRecord, pipeline: Pipeline) -> None:
-    """Stops an abandon if the changes are in another folder than today's, or a delivery of the batch has begun."""
+def refuse_other_place(opened: OffsetRecord, pipeline: Pipeline) -> None:
+    """Stops an abandon if the changes are in another folder than today's."""
     number, name, there = opened.batch_number, pipeline.name, _other_place(opened, pipeline)
-    if there is not None:
-        here = ChangesPlace.of(pipeline).path
-        raise TerminalError(
-            f"the changes of batch {number} of {name} are in {there.path}, but {there.keys} "
-            + ("has another value of its variables here" if here == there.path else f"leads to {here} now")
-            + f", where nothing shows whether they were delivered: restore {there.keys}, then run icefloe abandon "
-            f"{name} again"
-            + (f", or run icefloe reset {name}, which loads the table again" if reference.settings.delivery else ""),
-            batch_number=number,
-        )
-    if reference.has_begun_delivery:
-        raise _half_delivered(number, name, str(opened.result_configuration.get("sink.type")))
-
-
-def refuse_half_delivered(reference: BatchReference, *, pipeline: str) -> None:
-    """Raises `BatchStateError` for a proven batch, unless its delivery is complete.
-
-    Only a load takes back what the sink holds: net changes may leave out a row that came and went.
-    """
-    if _is_half_delivered(reference):
-        raise _half_delivered(reference.batch_number, pipeline, reference.settings.delivery["type"])
+    if there is None:
+        return
+    here = ChangesPlace.of(pipeline).path
+    raise TerminalError(
+        f"the changes of batch {number} of {name} are in {there.path}, but {there.keys} "
+        + ("has another value of its variables here" if here == there.path else f"leads to {here} now")
+        + f", where nothing shows whether they were delivered: restore {there.keys}, then run icefloe abandon "
+        f"{name} again" + (f", or run icefloe reset {name}, which loads the table again" if pipeline.delivers else ""),
+        batch_number=number,
+    )
 
 
 def _half_delivered(number: int, pipeline: str, sink: str) -> BatchStateError:
+    """Only a load takes back what the sink holds: net changes may leave out a row that came and went."""
     return BatchStateError(
         f"batch {number} of {pipeline} is proven and {sink} may hold a part of it, so it cannot be abandoned: "
         f"icefloe run {pipeline} delivers the rest; if {sink} refuses that for good, icefloe reset {pipeline} "
@@ -75,13 +66,11 @@ def half_delivered_end(session: PipelineSession, view: CheckpointView) -> EmptyE
     if opened is None or opened.ending.is_move:
         return None
     end = EmptyEnd.of_open(opened, pipeline)
-    reference, whole = session.reference(opened), session.folder_of_changes.whole(opened.batch_number)
-    if whole in (None, end.summary):
-        # In another folder it may be whole, and then the sink may have a part: a load replaces that in any case.
-        is_moved = pipeline.delivers and _other_place(opened, pipeline) is not None
-        if not is_moved and not reference.has_begun_delivery:
-            return None
-    elif not _is_half_delivered(reference):
+    whole = session.folder_of_changes.whole(opened.batch_number)
+    state = _state(session.reference(opened), end, whole)
+    # In another folder it may be whole, and then the sink may have a part: a load replaces that in any case.
+    is_elsewhere = pipeline.delivers and _other_place(opened, pipeline) is not None
+    if not (is_elsewhere and whole in (None, end.summary)) and not state.allows(Act.GIVE_UP):
         return None
     # At the beginning, so that whatever comes next is a load, also if the reset is killed right after this.
     return replace(end, ending=Ending.abandoned_half_delivered(opened.follows))
@@ -123,9 +112,14 @@ def _other_place(opened: OffsetRecord, pipeline: Pipeline) -> ChangesPlace | Non
     return None if recorded is None or recorded.may_be(today) else recorded
 
 
-def _is_half_delivered(reference: BatchReference) -> bool:
-    """True if the sink has not taken the whole of a proven batch."""
-    return bool(reference.settings.delivery) and DeliveryRecords(reference.folder).batch() is None
+def _state(reference: BatchReference, end: EmptyEnd, whole: BatchSummary | None) -> BatchState:
+    return BatchState.of_open(
+        is_passed_on=bool(reference.settings.delivery),
+        is_whole=whole is not None,
+        is_closed=whole == end.summary,
+        has_begun=reference.has_begun_delivery,
+        has_arrived=DeliveryRecords(reference.folder).batch() is not None,
+    )
 
 
 _MOST_NAMED: Final = 10
@@ -191,11 +185,14 @@ class AbandonablePipeline:
         sink, reference = self._sink, self._reference(opened)
         sink.claim(Origin(owner=opened.checkpoint_id, pipeline=pipeline.name, table=pipeline.table), only_looks=True)
         whole = sink.whole(number)
-        if whole is None or whole == end.summary:
-            refuse_unseen(reference, opened, pipeline)
-            return end
-        refuse_half_delivered(reference, pipeline=pipeline.name)
-        return DeliveredEnd(pipeline=pipeline.name, offset=opened, summary=whole)
+        state = _state(reference, end, whole)
+        if whole is not None and state.allows(Act.RECORD):
+            return DeliveredEnd(pipeline=pipeline.name, offset=opened, summary=whole)
+        if whole in (None, end.summary):
+            refuse_other_place(opened, pipeline)
+        if state.allows(Act.GIVE_UP):
+            raise _half_delivered(number, pipeline.name, str(opened.result_configuration.get("sink.type")))
+        return end
 
     def _refuse_unknown(self, backfill_id: str) -> None:
         store = self.open_storage(self.pipeline.checkpoint_url)
