@@ -2,22 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import Self
 
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.protocol import BatchState
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store, StoredObject
 
 __all__ = ["Leftover"]
-
-
-class BatchState(Enum):
-    ENDED = auto()
-    """Whatever its outcome: nobody resumes it."""
-    OPEN = auto()
-    UNKNOWN = auto()
-    """Its number is above the latest: the batch was never opened, or is being opened since the look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +37,14 @@ class BatchStates:
         return self.latest is not None and not self.is_open
 
     def state(self, batch_number: int) -> BatchState:
-        """State of a batch, which is opened only when the one before has ended."""
+        """Free, open or ended; a free number may have been opened since the look."""
         if self.latest is None or batch_number > self.latest:
-            return BatchState.UNKNOWN
+            return BatchState.FREE
         return BatchState.OPEN if self.is_open and batch_number == self.latest else BatchState.ENDED
 
     def is_opened_now(self, batch_number: int) -> bool:
         """True if a new look finds the batch opened, even if it has ended since: files may have become its own."""
-        return type(self).of(self.checkpoint).state(batch_number) is not BatchState.UNKNOWN
+        return type(self).of(self.checkpoint).state(batch_number) is not BatchState.FREE
 
     def is_open_now(self) -> bool:
         """True if a new look finds an open batch."""

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from icefloe.batch.context.batch_folder import MARKER, FolderMarker
-from icefloe.batch.upkeep.leftover import BatchState, BatchStates, EndedMarker, Leftover, Reason
+from icefloe.batch.upkeep.leftover import BatchStates, EndedMarker, Leftover, Reason
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.protocol import BatchState
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.pins import PinNames
 from icefloe.pipeline.environment import expand, has_reference
@@ -255,10 +256,10 @@ class ShuffleFolders:
         states = BatchStates.of(found.checkpoint)
         for name, counted in sorted(names.items()):
             number = None if counted.is_file else natural(name)
-            state = BatchState.UNKNOWN if number is None else states.state(number)
+            state = BatchState.FREE if number is None else states.state(number)
             if state is BatchState.ENDED:
                 yield self._all(folder, name, counted, number, found.backfill_id)
-            elif state is BatchState.UNKNOWN and name != MARKER:
+            elif state is BatchState.FREE and name != MARKER:
                 yield from self._old(folder, name, counted, number, found.backfill_id, states)
         # A backfill delivers one batch. Once it has ended, nobody looks for its checkpoint again.
         if found.backfill_id is not None and MARKER in names and states.has_ended:

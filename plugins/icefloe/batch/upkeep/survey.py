@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from icefloe.batch.run_settings import Credentials
-from icefloe.batch.upkeep.leftover import BatchState, BatchStates, Leftover, Reason
+from icefloe.batch.upkeep.leftover import BatchStates, Leftover, Reason
 from icefloe.batch.upkeep.shuffle_folders import (
     CheckpointGoneError,
     Counted,
@@ -23,6 +23,7 @@ from icefloe.batch.upkeep.shuffle_folders import (
     list_shuffle,
 )
 from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.protocol import BatchState
 from icefloe.checkpoint.record_store import backfill_prefix
 from icefloe.errors import IcefloeError
 from icefloe.pipeline.environment import expand, has_reference
