@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from icefloe.batch.batch_keys import begun_key, delivery_key
-
+from icefloe.batch.plan_document import begun_key, delivery_key
 from icefloe.checkpoint.protocol import Act, BatchState
 from simulation.promises import MOVES, SHUFFLE, TRIAL, BrokenPromiseError, Places
 from simulation.world import Change
