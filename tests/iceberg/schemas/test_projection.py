@@ -382,7 +382,7 @@ def test_values_keep_their_meaning_under_the_tables_type(array: Any, target: pa.
         (pa.dictionary(pa.int32(), pa.int64()), pa.int64(), plan_kept_dictionary),
         (pa.string(), pa.large_string(), plan_kept_dictionary),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, pa.DataType) else getattr(value, "func", value).__name__,
 )  # fmt: skip
 def test_other_types_are_refused(source: pa.DataType, target: pa.DataType, planned: Any) -> None:
     assert planned(source, target) is None
