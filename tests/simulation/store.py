@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import get_ident
+from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
@@ -246,10 +247,11 @@ _CALLS: Final = frozenset(
 @contextmanager
 def with_index() -> Iterator[None]:
     """Lets pipelines deliver to ``sink: {type: index}`` as long as the context lasts."""
+    # Asked for each batch that is opened, and answered from the file system otherwise.
+    registered = {"index": SimpleNamespace(load=lambda: _sink)}
     with ExitStack() as stack:
-        stack.enter_context(patch.object(sink, "_factory", lambda _: _sink))
-        # Asked for each batch that is opened, and answered from the file system otherwise.
-        stack.enter_context(patch.object(pipeline_file, "registered_sinks", lambda: {"index": None}))
+        for module in (sink, pipeline_file):
+            stack.enter_context(patch.object(module, "registered_sinks", lambda: registered))
         yield
 
 

@@ -34,7 +34,7 @@ def test_dotted_names_of_identifiers_lead_into_structs_and_names_with_dots_are_f
     ("names", "sentence"),
     [
         (["id", "nam"], "'nam' is not in the table; did you mean 'Name'"),
-        (["place.town"], "'place.town' is not in the table; did you mean 'place.at.z.z', 'place.city'"),
+        (["place.town"], "'place.town' is not in the table; did you mean .*'place.city'"),
         *(([name], f"column '{name}' of type .* cannot identify rows") for name in ("place", "place.at", "tags")),
         (["tags.element.tag"], "column 'tags.element.tag' of type string cannot identify rows"),
         (["id", "id"], "name a column twice"),
@@ -75,7 +75,7 @@ def test_the_identifier_fields_that_are_selected_stay_so() -> None:
         ([], r"columns is empty: name at least one column"),
         (["id", "Name", "id"], r"columns names id more than once"),
         (["name"], r"columns names 'name', which the table does not have; did you mean 'Name'\?"),
-        (["place.town"], r"did you mean 'place.at.z.z', 'place.city'"),
+        (["place.town"], r"did you mean .*'place.city'"),
         (["tags.element.tag"], r"'tags.element.tag', which is inside a list or map"),
         ([""], r"columns names '', which the table does not have; did you mean 'id', 'Name'"),
     ],

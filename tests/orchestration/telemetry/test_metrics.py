@@ -140,7 +140,7 @@ def test_a_status_and_a_failure_are_sent(recorder: Recorder, workshop: Workshop)
     send_status(published)
     send_failure("events", "db.events", "plan", is_final=True)
     assert recorder.sent["icefloe.events.lag.snapshots"][1] == 1
-    assert recorder.sent["icefloe.task.failed.final"][1] == recorder.sent["icefloe.cli.run.plan"][1] == 1
+    assert recorder.sent["icefloe.task.failed.final"][1] == recorder.sent["icefloe.task.failed.plan"][1] == 1
 
 
 def test_a_node_that_lost_map_outputs_has_a_counter_of_its_own(recorder: Recorder, report: BatchReport) -> None:
