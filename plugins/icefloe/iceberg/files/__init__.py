@@ -8,7 +8,8 @@ Read in this order:
 - `parquet_footer`: footers, checked before Arrow sees them, and kept
 - `identical_columns`: columns with equal bytes in two files
 - `orc_file`: ORC
-- `avro_file`: Avro, and values of one Avro type
+- `avro_file`: Avro
+- `avro_values`: values of one Avro type
 - `avro_container`: blocks, codecs and primitive values, bounded
 """
 
