@@ -113,7 +113,7 @@ def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
         place = ".".join(str(part) for part in first["loc"]) or "the top level"
         raise TerminalError(
             f"{what} cannot be read as {kind.__name__} by this release: {first['msg']} at {place}; it was written by "
-            "another release or damaged", document=what,
+            "another release or damaged",
         ) from cause  # fmt: skip
 
 

@@ -101,30 +101,6 @@ class TerminalError(IcefloeError):
     """Retrying cannot help: the input, the table or the configuration must change."""
 
     exit_code = 65
-    columns: tuple[str, ...] = ()
-    near: tuple[str, ...] = ()
-    type: str | None = None
-    owner: str | None = None
-    data_file: str | None = None
-    location: str | None = None
-    schema_id: int | None = None
-    field_id: int | None = None
-    start_snapshot_id: int | None = None
-    end_snapshot_id: int | None = None
-    rows_before: int | None = None
-    rows_after: int | None = None
-    filter: str | None = None
-    place: int | None = None
-    literal: object = None
-    document: str | None = None
-    option: str | None = None
-    property: str | None = None
-    master: str | None = None
-    java: str | None = None
-    dag_id: str | None = None
-    name: str | None = None
-    other: str | None = None
-    sentences: tuple[str, ...] = ()
 
 
 class TransientError(IcefloeError):
@@ -142,17 +118,10 @@ class UsageError(TerminalError):
     """The command was called wrongly."""
 
     exit_code = 2
-    keys: tuple[str, ...] = ()
-    folder: str | None = None
-    backfill_id: str | None = None
 
 
 class NotBuiltError(TerminalError):
     """A key, type or table feature of the design that this release does not have yet."""
-
-    sink_type: str | None = None
-    format: str | None = None
-    column_number: int | None = None
 
 
 @contextmanager

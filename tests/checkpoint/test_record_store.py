@@ -47,9 +47,8 @@ def test_a_record_removed_after_the_race_is_an_error_that_says_run_again(store):
 
 @pytest.mark.parametrize("backfill_id", ["", "..", ".x", "a/b", "a b", "a#1", "ü", "a\n"])
 def test_an_id_that_could_be_no_folder_is_refused(backfill_id):
-    with pytest.raises(UsageError, match="cannot be the id of a backfill") as caught:
+    with pytest.raises(UsageError, match="cannot be the id of a backfill"):
         backfill_prefix(backfill_id)
-    assert caught.value.backfill_id == backfill_id
 
 
 @given(count=st.integers(0, 10**6))

@@ -122,7 +122,7 @@ def test_a_key_that_no_filter_can_hold_is_refused_as_one_of_trace(kind: IcebergT
         UsageError, match=r"^trace cannot take '.+' of type .+: look for the row in the sink$"
     ) as caught:
         RowKey.parse([f"{name}={text}"], schema_of(kind, name), [name])
-    assert (caught.value.key, caught.value.type) == (None, str(kind))
+    assert caught.value.key is None
 
 
 def test_a_name_that_a_filter_reads_as_another_is_not_looked_for_in_that_column() -> None:

@@ -78,7 +78,6 @@ def backfill_prefix(backfill_id: str) -> str:
     if not _BACKFILL_ID.fullmatch(backfill_id):
         raise UsageError(
             f"{backfill_id!r} cannot be the id of a backfill: expected letters, digits, '_', '-', '.', not '.' first",
-            backfill_id=backfill_id,
         )
     return f"{BACKFILLS}/{backfill_id}"
 

@@ -265,7 +265,7 @@ def _replay(session: PipelineSession, screen: Screen) -> None:
     for note in found.notes:
         screen.say(f"note: {note}")
     if not found.is_equal:
-        raise TerminalError(*found.sentences, sentences=found.sentences)
+        raise TerminalError(*found.sentences)
     counted = {"batches": found.batches, "changes": found.changes, "rows": found.rows}
     screen.answer({"pipeline": session.pipeline.name, "table": session.pipeline.table, "is_equal": True, **counted})
     screen.say(
@@ -287,7 +287,7 @@ def _compare(session: PipelineSession, sink: Sink, arguments: Namespace, screen:
         "rows": found.rows, "counts": found.counts, "keys": found.keys, "notes": found.notes,
     })  # fmt: skip
     if not found.is_equal:
-        raise TerminalError(*found.sentences, sentences=found.sentences)
+        raise TerminalError(*found.sentences)
     if found.snapshot_id is not None:
         screen.say(
             f"{found.url} holds exactly the {found.rows:,} rows of {session.pipeline.table} that were compared"

@@ -78,7 +78,7 @@ class RowKey:
             texts = dict(each.split("=", 1) for each in given if "=" in each)
         if not texts or (identity and set(texts) != set(identity)):
             names = " ".join(f"{name}=VALUE" for name in identity) or "COLUMN=VALUE"
-            raise UsageError(f"{whole!r} names no row: write {names}", columns=tuple(identity))
+            raise UsageError(f"{whole!r} names no row: write {names}")
         ordered = list(identity) or list(texts)
         paths = resolve_identifier_columns(schema.columns, ordered)
         empty = pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in schema.arrow], schema.arrow.names)
@@ -140,7 +140,6 @@ def _untraceable(name: str, text: str, schema: TableSchema) -> UsageError:
         f"trace cannot take {given!r} of type {kind}, because the text of a filter cannot hold it: look for the row "
         "in the sink",
         column=name,
-        type=kind,
     )
 
 

@@ -76,12 +76,11 @@ def find_pipeline(name_or_path: str | Path, folder: Path = PIPELINES_FOLDER) -> 
         case [path]:
             return path
         case []:
-            raise UsageError(_unknown(text, folder, set().union(*names.values())), pipeline=text, folder=str(folder))
+            raise UsageError(_unknown(text, folder, set().union(*names.values())), pipeline=text)
         case several:
             raise UsageError(
                 f"{text!r} may mean {' or '.join(map(str, several))}: give the path of the one that you mean",
                 pipeline=text,
-                folder=str(folder),
             )
 
 

@@ -77,12 +77,12 @@ def service_query(endpoint: str, **facts: str) -> str:
     return query and f"?{query}"
 
 
-def check_endpoint(what: str, endpoint: str, *, option: str) -> None:
+def check_endpoint(what: str, endpoint: str) -> None:
     if endpoint and _ENDPOINT.fullmatch(endpoint) is None:
         raise TerminalError(
             f"{what} is no address of a service: write it as https://s3.example.com or http://127.0.0.1:9000, with the "
-            "scheme and without credentials", option=option,
-        )  # fmt: skip
+            "scheme and without credentials"
+        )
 
 
 def check_encrypted(what: str, endpoint: str, allow_http: str | None, *, option: str, variable: str = "") -> None:
@@ -90,7 +90,6 @@ def check_encrypted(what: str, endpoint: str, allow_http: str | None, *, option:
         raise TerminalError(
             f"the endpoint {plain_address(endpoint)} of {what} is not encrypted, so credentials and rows would cross "
             f"the network readable: use https://, or set {option} to true in the options of this store{variable}",
-            option=option,
         )
 
 
@@ -120,7 +119,6 @@ def with_certificates(options: Mapping[str, str]) -> dict[str, str]:
         raise TerminalError(
             f"the option {ROOT_CERTIFICATE!r} of this store (AWS_CA_BUNDLE, or `verify` of an Airflow connection) "
             "holds no certificate and names no file of certificates on this machine: write the path of a PEM file",
-            option=ROOT_CERTIFICATE,
         )
     return {**options, ROOT_CERTIFICATE: text}
 
@@ -148,11 +146,10 @@ def _checked(key: str, value: str, place: str) -> str:
         raise TerminalError(
             f"{place} holds a line break or another character that no request can carry: write its value again, in "
             "one line of plain characters",
-            option=key,
         )
     if not key.startswith("endpoint"):
         return value
-    check_endpoint(place, value.strip() or " ", option=key)
+    check_endpoint(place, value.strip() or " ")
     return value.strip()
 
 
@@ -215,7 +212,6 @@ class DynamodbAccess:
             raise TerminalError(
                 f"the option {PREFIX}{unknown[0]} of this store is unknown: expected one of "
                 f"{', '.join(PREFIX + name for name in known)}",
-                option=PREFIX + unknown[0],
             )
         for name in known:
             variable = environ.get(f"{_VARIABLES}{name.upper()}", "").strip()
@@ -229,7 +225,7 @@ class DynamodbAccess:
         hide(given)
         hide({"dynamodb_secret": given.get("secret_access_key", ""), "dynamodb_token": given.get("session_token", "")})
         access = cls(table=_table_of(url), **given)
-        check_endpoint(f"{PREFIX}endpoint of this store", access.endpoint, option=f"{PREFIX}endpoint")
+        check_endpoint(f"{PREFIX}endpoint of this store", access.endpoint)
         check_encrypted(f"table {access.table}", access.endpoint, access.allow_http, option=f"{PREFIX}allow_http")
         return access
 

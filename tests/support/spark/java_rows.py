@@ -58,11 +58,13 @@ class JavaRows:
         """The records of a Java iterable, which is closed, as Arrow."""
         with TemporaryDirectory() as folder:
             path = Path(folder) / "rows.parquet"
-            target = self.iceberg.Files.localOutput(str(path))
-            factory = self.iceberg.data.GenericAppenderFactory(java_schema)
-            appender = factory.newAppender(target, self.iceberg.FileFormat.PARQUET)
-            appender.addAll(records)
-            appender.close()
+            target = self.iceberg.encryption.EncryptionUtil.plainAsEncryptedOutput(
+                self.iceberg.Files.localOutput(str(path))
+            )
+            builder = self.iceberg.formats.FormatModelRegistry.dataWriteBuilder(
+                self.iceberg.FileFormat.PARQUET, self.named("data.Record"), target
+            )
+            self.write(builder.schema(java_schema).spec(self.iceberg.PartitionSpec.unpartitioned()).build(), records)
             records.close()
             # Without rows Iceberg writes no file.
             return pq.read_table(path) if path.exists() else pa.table({})

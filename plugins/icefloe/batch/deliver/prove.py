@@ -312,7 +312,6 @@ def check_summaries(
         raise TerminalError(
             f"{sentences[0]}; nothing was committed: if a writer is known to write wrong summaries, set "
             "on_summary_mismatch: warn",
-            sentences=sentences,
         )
     return checks, sentences
 

@@ -98,7 +98,6 @@ def _wide_decimals(array: pa.Array) -> _TwoWords:
     except pa.ArrowInvalid as cause:
         raise TerminalError(
             f"a value of type {array.type} has more than 38 digits; Iceberg decimals have at most 38",
-            type=str(array.type),
         ) from cause
 
 
@@ -180,9 +179,7 @@ def _words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
         return _list_words(array, seed, mixer)
     if pa.types.is_null(kind):
         return Words(low=np.zeros(len(array), np.uint64), nulls=np.ones(len(array), np.bool_))
-    raise TerminalError(
-        f"values of type {kind} have no row hash; Iceberg has no such type, cast the column", type=str(kind)
-    )
+    raise TerminalError(f"values of type {kind} have no row hash; Iceberg has no such type, cast the column")
 
 
 def _add_dictionary(array: pa.Array, seed: Seed, mixer: Mixer, sums: HashSums) -> None:

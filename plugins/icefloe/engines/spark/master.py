@@ -90,7 +90,7 @@ def configured_master(conf: Mapping[str, str]) -> SparkMaster:
 
 def _usable(url: str, conf: Mapping[str, str], *, deploy_mode: str | None, place: str, expected: str) -> SparkMaster:
     if not _MASTER.fullmatch(url):
-        raise TerminalError(f"{place} names the master {url!r}, unknown to Spark: {expected}", master=url)
+        raise TerminalError(f"{place} names the master {url!r}, unknown to Spark: {expected}")
     if deploy_mode not in (None, "", "client"):
         raise TerminalError(
             f"{place} asks for deploy mode {deploy_mode!r}: credentials reach a driver only in its environment on this "
@@ -111,7 +111,6 @@ def refuse_local_storage(urls: Mapping[str, str], master: SparkMaster, *, storag
                 "an object store, or set storage_is_shared: true if all of them mount it",
                 key=key,
                 url=url,
-                master=master.url,
             )
 
 
@@ -175,7 +174,7 @@ def refuse_other_java(environ: Mapping[str, str]) -> None:
     except (OSError, subprocess.TimeoutExpired) as cause:
         if isinstance(cause, OSError) and cause.errno in _NO_PROGRAM:
             raise TerminalError(
-                f"the engine spark needs Java, but {java} does not run ({one_line(cause)}): {_REMEDY}", java=java
+                f"the engine spark needs Java, but {java} does not run ({one_line(cause)}): {_REMEDY}"
             ) from cause
         raise _silent(java, one_line(cause)) from cause
     found = _SPECIFICATION.search(done.stderr)
@@ -183,7 +182,7 @@ def refuse_other_java(environ: Mapping[str, str]) -> None:
         said = " ".join((done.stderr or done.stdout).split()) or "nothing"
         raise _silent(java, f"exit code {done.returncode}, it said: {redacted_foreign(said[:_MOST_CHARACTERS])}")
     if int(found[1]) not in _SUPPORTED:
-        raise TerminalError(f"the engine spark needs Java 17 to 21, but {java} is {found[1]}: {_REMEDY}", java=java)
+        raise TerminalError(f"the engine spark needs Java 17 to 21, but {java} is {found[1]}: {_REMEDY}")
 
 
 def _silent(java: str, why: str) -> TransientError:

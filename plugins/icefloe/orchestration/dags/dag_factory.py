@@ -153,7 +153,7 @@ def given_keys(conf: Mapping[str, Any], *, known: tuple[str, ...] = (), instead:
     """The keys of a run that have a value; Airflow accepts unknown ones silently."""
     unknown = sorted(set(conf) - set(known))
     if unknown:
-        raise UsageError(f"the run's configuration has the unknown key {unknown[0]!r}: {instead}", keys=tuple(unknown))
+        raise UsageError(f"the run's configuration has the unknown key {unknown[0]!r}: {instead}")
     return {key: value for key, value in conf.items() if value not in (None, "")}
 
 

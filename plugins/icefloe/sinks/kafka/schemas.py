@@ -228,7 +228,6 @@ class _Schemas:
 def _ambiguous(columns: str, name: str) -> TerminalError:
     return TerminalError(
         f"{columns} are both {name} in Avro: rename one of them, leave one out of columns, or set sink.format to json",
-        name=name,
     )
 
 
