@@ -24,7 +24,7 @@ from iceberg.files.test_avro_file import describe, read
 from icefloe.errors import TerminalError
 from icefloe.iceberg.files.avro_file import AvroRows
 from icefloe.iceberg.unreadable import UndecodableError
-from support.fakes.peak_memory import peak_kib
+from support.fakes.peak_memory import forget_peak, peak_kib
 
 def read_all_columns(path):
     rows = AvroRows.open(pa.OSFile(path), batch_rows=131_072)
@@ -33,6 +33,7 @@ def read_all_columns(path):
             del batch
 
 for path, rows in given:
+    forget_peak()
     try:
         read_all_columns(path)
         found = "all columns could be read"
@@ -122,7 +123,7 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def read_apart(folder: Path, *files: Callable[[], tuple[bytes, int]]) -> list[Any]:
-    """The result of reading each file in another process, and the most memory of the process until then, in KiB."""
+    """The result of reading each file in another process, and the most memory of the process meanwhile, in KiB."""
     listed = []
     for number, make in enumerate(files):
         content, rows = make()

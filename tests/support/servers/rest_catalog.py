@@ -14,7 +14,7 @@ from support.servers.versitygw import REGION, Versitygw
 __all__ = ["RestCatalog"]
 
 ICEBERG: Final = "org.apache.iceberg"
-ICEBERG_VERSION: Final = "1.12.0"
+ICEBERG_VERSION: Final = "1.11.0"
 JETTY_VERSION: Final = "12.1.5"
 HADOOP_VERSION: Final = "3.4.2"
 JARS: Final = (

@@ -46,9 +46,13 @@ def decompressed(content: bytes, codec: str, *, max_bytes: int = MAX_BLOCK_BYTES
     return _CODECS[codec](content, max_bytes)
 
 
-def _within(content: bytes, max_bytes: int) -> bytes:
-    if len(content) > max_bytes:
+def _check_size(size_bytes: int, max_bytes: int) -> None:
+    if size_bytes > max_bytes:
         raise ValueError(f"a block has more than {max_bytes} bytes, the most that icefloe reads at once")
+
+
+def _within(content: bytes, max_bytes: int) -> bytes:
+    _check_size(len(content), max_bytes)
     return content
 
 
@@ -68,8 +72,7 @@ def _unsnapped(content: bytes, max_bytes: int) -> bytes:
         size |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
             break
-    if size > max_bytes:
-        raise ValueError(f"a block has {size} bytes, more than the {max_bytes} that icefloe reads at once")
+    _check_size(size, max_bytes)
     plain: bytes = pa.Codec("snappy").decompress(content[:-4], size, asbytes=True)
     if zlib.crc32(plain).to_bytes(4, "big") != content[-4:]:
         raise ValueError("the checksum of a block does not match")
@@ -77,11 +80,14 @@ def _unsnapped(content: bytes, max_bytes: int) -> bytes:
 
 
 def _unzstd(content: bytes, max_bytes: int) -> bytes:
-    plain = bytearray()
+    # Not one buffer that grows: it is copied to grow, and again to become bytes.
+    chunks, size_bytes = [], 0
     with pa.CompressedInputStream(pa.BufferReader(content), "zstd") as stream:
-        while len(plain) <= max_bytes and (chunk := stream.read(_CHUNK_BYTES)):
-            plain += chunk
-    return _within(bytes(plain), max_bytes)
+        while chunk := stream.read(_CHUNK_BYTES):
+            chunks.append(chunk)
+            size_bytes += len(chunk)
+            _check_size(size_bytes, max_bytes)
+    return b"".join(chunks)
 
 
 def _of_streams(decompressor: Callable[[], _Decompressor], content: bytes, max_bytes: int) -> bytes:
