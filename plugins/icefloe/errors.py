@@ -98,9 +98,14 @@ class IcefloeError(_DeclaredFacts):
 
 
 class TerminalError(IcefloeError):
-    """Retrying cannot help: the input, the table or the configuration must change."""
+    """Retrying cannot help: the input, the table or the configuration must change.
+
+    Attributes:
+        owner: checkpoint whose the sink is; empty: the sink holds something, and nothing says whose it is.
+    """
 
     exit_code = 65
+    owner: str | None = None
 
 
 class TransientError(IcefloeError):

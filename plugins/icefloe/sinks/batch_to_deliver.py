@@ -44,6 +44,7 @@ class Origin:
                 f"{place} belongs to pipeline {found.pipeline} for table {found.table} with the checkpoint "
                 f"{found.owner}, as {record} says, not to checkpoint {self.owner} of pipeline {self.pipeline}; give "
                 f"each pipeline, and each new start of one, a {key}",
+                owner=found.owner,
             )
 
 

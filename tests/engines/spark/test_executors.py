@@ -15,7 +15,7 @@ import icefloe
 from icefloe.engines.spark import engine, workers
 from icefloe.engines.spark.master import SparkMaster
 from icefloe.engines.spark.spark_conf import exclusion_settings
-from icefloe.engines.spark.workers import CheckedTask, WorkerLibraries
+from icefloe.engines.spark.workers import CheckedTask, Executor, PlacedResult, WorkerLibraries
 
 SCRIPT = Path(__file__).parent / "bad_executors.py"
 CLUSTER = SparkMaster(url="spark://master:7077", is_local=False)
@@ -79,8 +79,10 @@ def test_a_worker_with_other_libraries_begins_no_task_and_every_difference_is_na
 ) -> None:
     answer = answer_of_a_worker(monkeypatch, {"pyarrow": "1.2.3", "lz4": None})
     assert isinstance(answer, WorkerLibraries)
+    placed = PlacedResult(Executor("bare", "/local"), answer)
+    assert placed.named() == placed
     here = version("pyarrow")
-    assert f"the Spark workers have pyarrow 1.2.3 instead of {here}, no lz4: run them from" in str(answer.error)
+    assert f"the Spark workers have pyarrow 1.2.3 instead of {here}, no lz4: run them from" in str(answer.as_error())
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: Ne
         try:
             sink.claim(origin, takes_over=session.takes_over and not goes_on)
         except TerminalError as error:
-            if batch.offset.begins_anew and batch.offset.follows is not None and error.facts.get("owner") == "":
+            if batch.offset.begins_anew and batch.offset.follows is not None and error.owner == "":
                 # What is there replaced by the load, and whose it was is lost: a reset is the way out of that.
                 sink.claim(origin, takes_over=True)
                 return

@@ -105,7 +105,7 @@ class SparkEngine:
 
 def _of_same_libraries(answer: PlacedResult[_Result | WorkerLibraries]) -> PlacedResult[_Result]:
     if isinstance(answer.result, WorkerLibraries):
-        raise answer.result.error
+        raise answer.result.as_error()
     return PlacedResult(answer.executor, answer.result)
 
 

@@ -80,8 +80,7 @@ class WorkerLibraries(NamedTuple):
 
     versions: Mapping[str, str | None]
 
-    @property
-    def error(self) -> TerminalError:
+    def as_error(self) -> TerminalError:
         """The error that names every difference: rows and documents pass between driver and workers."""
         return TerminalError(
             f"the Spark workers have {', '.join(_differences(found_libraries(), self.versions))}: run them from the "

@@ -164,6 +164,7 @@ class TopicBatches:
                 f"are: if this checkpoint of pipeline {origin.pipeline} has delivered them, load the table again with "
                 f"icefloe reset {origin.pipeline}; otherwise give it a topic of its own, or run once with --take-over "
                 "to keep this one",
+                owner="",
             )
 
     def _require_owner(self, claim: TopicClaim, origin: Origin) -> None:
@@ -175,6 +176,7 @@ class TopicBatches:
             raise TerminalError(
                 f"topic {self._options.tokens} does not say whose topic {topic.name} is: it was deleted, or its "
                 f"records were; load the table again with icefloe reset {batch.origin.pipeline}",
+                owner="",
             )
         self._require_owner(state.claim, batch.origin)
         return StartedBatch(
