@@ -324,11 +324,11 @@ def open_sink(
             ``extra``, a mapping. Empty: there is none.
         open_store: opens a folder of the pipeline's storage by its URL.
     """
-    sink_type, registered = settings["type"], registered_sinks()
+    sink_type = settings["type"]
     if place := OUR_SINKS[sink_type].factory if sink_type in OUR_SINKS else "":
         module, _, name = place.partition(":")
         factory: SinkFactory = getattr(import_module(module), name)
-    elif sink_type in registered:
+    elif sink_type in (registered := registered_sinks()):
         factory = registered[sink_type].load()
     else:
         known = ", ".join(sorted({*OUR_SINKS, *registered}))
