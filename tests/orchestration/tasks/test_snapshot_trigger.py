@@ -2,7 +2,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from support.tables.planning_tables import make_table
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., PipelineSnapshotTrigger]:
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., PipelineSnapshotTrigger]]:
     """A trigger whose polls find what is given, the last of it for ever."""
 
     def make(*found: Work | Exception, seconds: float = 60) -> PipelineSnapshotTrigger:
@@ -36,7 +37,11 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pipel
         deadline = datetime.now(UTC) + timedelta(seconds=seconds)
         return PipelineSnapshotTrigger(pipeline=pipeline_to_mapping(pipeline), deadline=deadline.isoformat())
 
-    return make
+    yield make
+    # A look goes on after its trigger's deadline: what it reports belongs to this test.
+    for thread in threading.enumerate():
+        if thread.name == "icefloe-looks":
+            thread.join(60)
 
 
 @pytest.fixture
