@@ -8,7 +8,7 @@ import pytest
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-from icefloe.iceberg.scan.filter_pruning import FilterPruning
+from icefloe.iceberg.scan.scan_tasks import file_condition
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.spark.spark_table import SparkTable
 
@@ -83,12 +83,12 @@ def passing(table: SparkTable, text: str) -> list[int]:
     loaded = table.load()
     schema = TableSchema.at(loaded.metadata, None)
     row_filter = RowFilter.parse(text, schema.columns, table=table.name)
-    pruning = FilterPruning(row_filter, loaded.metadata.specs())
+    may_match = file_condition(row_filter)
     reader, snapshot = ManifestReader(loaded), loaded.current_snapshot()
     assert snapshot is not None
     ids: list[int] = []
     for entry in (entry for manifest in reader.manifests(snapshot) for entry in reader.data_entries(manifest)):
-        if pruning.may_match(entry):
+        if may_match(entry):
             for _, batch in read_data_file(entry.data_file, schema=schema, io=loaded.io, table=table.name):
                 ids += batch.column("id").filter(pa.array(row_filter.mask(batch))).to_pylist()
     return sorted(ids)

@@ -18,7 +18,6 @@ from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files import parquet_file
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import local_io, with_id
 
@@ -90,22 +89,6 @@ def test_touched_rows_that_pass_are_read_and_all_touched_ones_count_as_read(
     live = set(rows.among(np.arange(ROWS)).tolist())
     assert positions == ids == sorted(live.intersection(PASSING[filter_text]))
     assert rows_read == len(live)
-
-
-def test_row_groups_that_cannot_pass_are_not_decoded(file: DataFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded: list[int] = []
-    batches = parquet_file.ParquetRows.batches
-
-    def remembering(self: Any, groups: list[int], columns: Any) -> Any:
-        decoded.extend(groups)
-        return batches(self, groups, columns)
-
-    monkeypatch.setattr(parquet_file.ParquetRows, "batches", remembering)
-    assert read(reader("id in (15, 71)"), touched(file)) == ([15, 71], [15, 71], ROWS)
-    assert decoded == [1, 7]
-    decoded.clear()
-    assert read(reader("id > 1000"), touched(file)) == ([], [], ROWS)
-    assert decoded == []
 
 
 @pytest.mark.parametrize("filter_text", [None, "id >= 95 or id = 3"])

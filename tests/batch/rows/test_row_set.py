@@ -33,12 +33,6 @@ def test_the_remaining_rows_are_numbered_again(rows: RowSet, positions: np.ndarr
     assert positions[here].tolist() == sorted(members(rows) & set(positions.tolist()))
 
 
-@given(SETS, st.integers(0, FILE), st.integers(0, FILE))
-def test_rows_are_counted_between_positions(rows: RowSet, one: int, other: int) -> None:
-    first, stop = sorted((one, other))
-    assert rows.count_between(first, stop) == len(members(rows) & set(range(first, stop)))
-
-
 def test_a_bitmap_stays_one_in_a_union_with_no_rows() -> None:
     """Listed, deleted rows take 73 times the memory."""
     assert isinstance(RowSet.union_of([RowSet(positions=BitMap64([1, 5]))]).positions, BitMap64)

@@ -3,6 +3,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -209,8 +210,10 @@ def metrics(path: str, schema: Schema, mode: str) -> Any:
 
 def ranges(path: str, schema: Schema, mode: str, field_ids: Sequence[int]) -> tuple[ColumnRange, ...]:
     file = metrics(path, schema, mode)
-    counts: Mapping[int, int] = file.null_value_counts or {}
-    return key_ranges(file, field_ids=field_ids, record_count=file.record_count, null_value_counts=counts, types=TYPES)
+    entry: Any = SimpleNamespace(
+        lower_bounds=file.lower_bounds, upper_bounds=file.upper_bounds, null_value_counts=file.null_value_counts or {}
+    )
+    return key_ranges(entry, field_ids, TYPES, record_count=file.record_count)
 
 
 @pytest.fixture(scope="module")
@@ -279,8 +282,6 @@ def test_a_column_prunes_nothing_if_a_replaced_table_had_it_in_another_type() ->
 
 
 def test_bounds_of_a_type_that_does_not_compare_prune_nothing() -> None:
-    class Dates:
-        lower_bounds = upper_bounds = {1: (7).to_bytes(4, "little")}  # noqa: RUF012
-
-    [known] = key_ranges(Dates(), field_ids=(1,), record_count=1, null_value_counts={}, types={1: TimestampType()})
-    assert known == ColumnRange()
+    bounds = {1: (7).to_bytes(4, "little")}
+    dates: Any = SimpleNamespace(lower_bounds=bounds, upper_bounds=bounds, null_value_counts={})
+    assert key_ranges(dates, (1,), {1: TimestampType()}, record_count=1) == (ColumnRange(),)

@@ -1,6 +1,5 @@
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -8,19 +7,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import (
     BucketTransform,
     DayTransform,
-    HourTransform,
     IdentityTransform,
-    MonthTransform,
     Transform,
-    TruncateTransform,
     VoidTransform,
-    YearTransform,
 )
 from pyiceberg.types import (
     DateType,
@@ -38,11 +32,10 @@ from pyiceberg.types import (
 
 from iceberg.filtered_files import described
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
-from icefloe.iceberg.data_file import constant_to_json
 from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, ManifestReader
-from icefloe.iceberg.scan.filter_pruning import FilterPruning
+from icefloe.iceberg.scan.scan_tasks import file_condition
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import create_table
 
@@ -51,11 +44,7 @@ SPECS: tuple[tuple[tuple[str, Transform[Any, Any]], ...], ...] = (
     (("s", IdentityTransform()), ("b", IdentityTransform())),
     (("day", IdentityTransform()), ("at", IdentityTransform()), ("tz", IdentityTransform())),
     (("dec", IdentityTransform()),),
-    (("i", TruncateTransform(10)), ("s", TruncateTransform(1))),
-    (("l", BucketTransform(4)), ("s", BucketTransform(3))),
-    (("at", DayTransform()), ("day", MonthTransform())),
-    (("tz", HourTransform()), ("dec", BucketTransform(3))),
-    (("day", YearTransform()), ("at", YearTransform()), ("i", VoidTransform())),
+    (("l", BucketTransform(4)), ("at", DayTransform()), ("i", VoidTransform())),
 )
 Files = list[tuple[DataEntry, list[pa.RecordBatch]]]
 
@@ -97,13 +86,12 @@ def entries(table: Table) -> Iterable[DataEntry]:
     return [entry for manifest in reader.manifests(snapshot) for entry in reader.data_entries(manifest)]
 
 
-def pruned(text: str, table: Table, files: Files) -> int:
-    """The number of files that are left out; fails if one of them has a row that passes."""
+def check_left_out(text: str, table: Table, files: Files) -> None:
+    """Fails if a file that is left out has a row that passes."""
     row_filter = RowFilter.parse(text, table.schema(), table="db.t")
-    pruning = FilterPruning(row_filter, table.metadata.specs())
-    left_out = [batches for entry, batches in files if not pruning.may_match(entry)]
+    may_match = file_condition(row_filter)
+    left_out = [batches for entry, batches in files if not may_match(entry)]
     assert not any(row_filter.mask(batch).any() for batches in left_out for batch in batches), text
-    return len(left_out)
 
 
 @pytest.mark.slow
@@ -113,13 +101,12 @@ def test_no_file_with_a_row_that_passes_is_left_out(
     table: Table, files: Files, found: Filter, is_renamed: bool
 ) -> None:
     text = re.sub(r"\bs\b", "text", found.text) if is_renamed else found.text
-    pruned(text, table, files)
+    check_left_out(text, table, files)
 
 
 def may_match(text: str, kind: Any, *bounds: bytes, **facts: Any) -> bool:
     schema = Schema(NestedField(1, "c", kind, required=False, initial_default=facts.pop("default", None)))
-    row_filter = RowFilter.parse(text, schema, table="db.t")
-    return FilterPruning(row_filter, {0: PartitionSpec()}).may_match(described(*bounds, **facts))
+    return file_condition(RowFilter.parse(text, schema, table="db.t"))(described(*bounds, **facts))
 
 
 INTS = [number.to_bytes(4, "little") for number in (7, 9)]
@@ -181,45 +168,3 @@ def test_the_constant_of_an_identity_partition_decides(
 ) -> None:
     assert all(may_match(text, kind, constants={"1": constant}) for text in may)
     assert not any(may_match(text, kind, constants={"1": constant}) for text in may_not)
-
-
-HOURS = ("c < '1999-01-01T00:00:00'", TimestampType(), HourTransform())
-
-
-def partition_may_match(text: str, kind: PrimitiveType, transform: Transform[Any, Any], *values: Any) -> bool:
-    schema = Schema(NestedField(1, "c", kind, required=False))
-    spec = PartitionSpec(PartitionField(1, 1000, transform, "part"), spec_id=3)
-    constants = tuple(constant_to_json(transform.result_type(kind), value) for value in values)
-    pruning = FilterPruning(RowFilter.parse(text, schema, table="db.t"), {3: spec})
-    return pruning.may_match(replace(described(), partition=(3, constants)))
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "transform", "values", "may"),
-    [
-        pytest.param("c = 1", IntegerType(), BucketTransform(2), (), True, id="fewer values than the spec has"),
-        pytest.param("c > '9999-12-31'", DateType(), YearTransform(), (30_000,), True, id="after the last year"),
-        pytest.param("c < '0001-01-01'", DateType(), YearTransform(), (30_000,), True, id="before the first year"),
-        pytest.param(*HOURS, (-1_732_919_508,), True, id="hours that began again"),
-        pytest.param(*HOURS, (1_800_000_000,), True, id="hours that may have begun again"),
-        pytest.param(*HOURS, (1_732_919_507,), False, id="the last hours that did not"),
-        *[("c < '1970-01-01'", DateType(), kind(), (0,), may)
-          for kind, may in ((DayTransform, False), (MonthTransform, True), (YearTransform, True))],
-    ],
-)  # fmt: skip
-def test_a_partition_value_that_may_have_overflown_or_been_rounded_rules_out_nothing(
-    text: str, kind: PrimitiveType, transform: Transform[Any, Any], values: tuple[int, ...], may: bool
-) -> None:
-    assert partition_may_match(text, kind, transform, *values) is may
-
-
-TIMES: tuple[Transform[Any, Any], ...] = (HourTransform(), DayTransform(), MonthTransform(), YearTransform())
-
-
-@pytest.mark.parametrize("transform", TIMES, ids=str)
-@pytest.mark.parametrize(
-    "text", ["c < '1970-01-01T00:00:00'", "c = '1969-12-31T23:30:00'", "c <= '1969-12-31T23:30:00'"]
-)
-def test_times_before_1970_that_old_writers_rounded_up_are_found(text: str, transform: Transform[Any, Any]) -> None:
-    found = [value for value in (-1, 0, 1) if partition_may_match(text, TimestampType(), transform, value)]
-    assert found == [-1, 0]

@@ -1,6 +1,6 @@
 """A batch's plan: made from its specification, or found in its folder, and refused if unfit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from typing import Any, Final
@@ -21,9 +21,7 @@ from icefloe.iceberg.deletes.equality_deletes import equality_schemas
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.summaries import summary_row_delta
-from icefloe.iceberg.manifests.manifest_reader import DataEntry
 from icefloe.iceberg.manifests.manifest_values import comparable_bounds
-from icefloe.iceberg.scan.filter_pruning import FilterPruning
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import ChangesPlace, Pipeline, with_lines
@@ -111,7 +109,7 @@ def make_plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> Planne
     #   specification -> columns -> files of each step -> map tasks -> header, which names all of them
     schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.start_snapshot_id)
     shape = _shape(schema, spec, labels)
-    scan = plan_scan_tasks(table, spec.steps, may_match=_may_match(shape, table), by_row_id=shape.has_row_id)
+    scan = plan_scan_tasks(table, spec.steps, row_filter=shape.row_filter, by_row_id=shape.has_row_id)
     tasks = _tasks(scan, schema, table, spec)
     return PlannedBatch(plan=_header(table, spec, labels, schema, shape, scan, tasks), tasks=tasks)
 
@@ -196,13 +194,6 @@ def _summary_row_deltas(history: History, spec: BatchSpec, scan: ScanPlan) -> tu
     return tuple(
         None if step.change_ordinal in hidden else summary_row_delta(history.snapshots, step) for step in spec.steps
     )
-
-
-def _may_match(shape: RowShape, table: LoadedTable) -> Callable[[DataEntry], bool]:
-    """True for files that may hold rows that pass the filter."""
-    if shape.row_filter is None:
-        return lambda _: True
-    return FilterPruning(shape.row_filter, table.metadata.specs()).may_match
 
 
 def _route(scan: ScanPlan, spec: BatchSpec) -> Route:

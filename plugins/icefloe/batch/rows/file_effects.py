@@ -47,14 +47,6 @@ class RowSet:
         """Rows of the set in a file of ``num_rows``."""
         return num_rows - len(self.positions) if self.is_all_but else len(self.positions)
 
-    def count_between(self, first: int, stop: int) -> int:
-        """Rows of the set from ``first`` to ``stop``, exclusive."""
-        if isinstance(self.positions, BitMap64):
-            found = self.positions.range_cardinality(first, stop) if first < stop else 0
-        else:
-            found = int(np.diff(np.searchsorted(self.positions, (first, stop)))[0])
-        return stop - first - found if self.is_all_but else found
-
     def among(self, positions: Positions) -> Positions:
         """Indices of ascending positions that are in the set.
 

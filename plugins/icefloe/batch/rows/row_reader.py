@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,6 @@ from icefloe.iceberg.files.reader import (
     check_values,
     plain_batch,
     read_data_file,
-    read_matching_rows,
     read_rows,
 )
 from icefloe.iceberg.schemas.table_schema import (
@@ -34,8 +32,6 @@ from icefloe.iceberg.schemas.table_schema import (
 from icefloe.iceberg.table import FileIO
 
 __all__ = ["ReadRows", "TableRowReader"]
-
-_NO_ROWS: Final[Positions] = np.zeros(0, np.int64)
 
 
 class DecodedBytes:
@@ -165,25 +161,13 @@ class TableRowReader:
             for positions, batch in self._at(file.data_file, touched.positions):
                 yield positions, batch, len(positions)
             return
-        for first, num_rows, batch in self._whole(file.data_file):
-            if batch is None:
-                yield _NO_ROWS, _empty(self.shape.read.arrow), touched.count_between(first, first + num_rows)
-                continue
-            positions = np.arange(first, first + num_rows)
+        for first, batch in read_data_file(file.data_file, **self._options(file.data_file, self.shape.read)):
+            positions = np.arange(first, first + batch.num_rows)
             needed = touched.among(positions)
             if len(needed) == len(positions):
-                yield positions, batch, num_rows
+                yield positions, batch, batch.num_rows
             elif len(needed):
                 yield positions[needed], batch.take(pa.array(needed)), len(needed)
-
-    def _whole(self, data_file: DataFile) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
-        """(first position, rows, batch); no batch if none of them can pass the filter."""
-        row_filter, options = self.shape.row_filter, self._options(data_file, self.shape.read)
-        if row_filter is not None:
-            yield from read_matching_rows(data_file, row_filter=row_filter, **options)
-            return
-        for first, batch in read_data_file(data_file, **options):
-            yield first, batch.num_rows, batch
 
     def _at(self, data_file: DataFile, positions: Positions | BitMap64) -> Iterator[tuple[Positions, pa.RecordBatch]]:
         start = 0
@@ -218,8 +202,3 @@ class TableRowReader:
             row_ids = inherited_row_ids(batch.column(place), data_file.first_row_id, positions)
             batch = batch.set_column(place, ROW_ID, row_ids)
         return self.shape.compared(batch)
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    # Arrow's own empty table cannot hold uuids inside other types.
-    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema.names)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
 from pyiceberg.io import InputStream
@@ -10,11 +10,6 @@ from pyiceberg.io import InputStream
 from icefloe.iceberg.files.avro_container import AvroContainer, AvroDecoder, AvroSchema, Unbacked, decoding
 from icefloe.iceberg.files.avro_values import record_fields
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
-from icefloe.iceberg.schemas.file_columns import FileColumn
-
-if TYPE_CHECKING:
-    from icefloe.iceberg.filters.row_filter import RowFilter
-
 
 _ENCODED_BYTES: Final = BATCH_BYTES >> 1
 """Encoded bytes that fill a batch: values are Python objects until then, several times as large."""
@@ -43,14 +38,8 @@ class AvroRows:
         """The rows of all blocks."""
         return sum(block.num_rows for block in self.container.blocks)
 
-    def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
-        """No groups: Avro has no statistics."""
-        del row_filter, columns
-        return ()
-
-    def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
+    def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
         """(first row, rows, blocks) read together: one block, or several small ones."""
-        del left_out
         first = rows = 0
         numbers: list[int] = []
         for number, block in enumerate(self.container.blocks):

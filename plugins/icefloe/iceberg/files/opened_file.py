@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -10,9 +10,6 @@ from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.schemas.file_columns import FileColumn, file_columns
 from icefloe.iceberg.schemas.projection import Projection, plan_projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
-
-if TYPE_CHECKING:
-    from icefloe.iceberg.filters.row_filter import RowFilter
 
 __all__ = ["KeptProjections"]
 
@@ -32,11 +29,8 @@ class OpenedFile(Protocol):
     def num_rows(self) -> int | None:
         """Number of rows; None if only reading all of them shows it."""
 
-    def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
-        """Groups without a row that passes a filter; ``columns`` are all columns of the file."""
-
-    def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
-        """(first row, rows, groups) read together, in order; no groups for left-out rows."""
+    def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
+        """(first row, rows, groups) read together, in order."""
 
     def dictionary_bytes(self, columns: Collection[str] | None, *, most: int) -> int:
         """Bytes that decoding a group must hold; arguments as in `parquet_file.dictionary_bytes`."""

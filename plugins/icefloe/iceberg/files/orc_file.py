@@ -6,7 +6,7 @@ pyarrow's ``ORCFile`` decodes whole stripes, its dataset scanner batch by batch.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -15,11 +15,7 @@ from pyiceberg.io import InputStream
 
 from icefloe.errors import one_line
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
-from icefloe.iceberg.schemas.file_columns import FileColumn
 from icefloe.iceberg.unreadable import ColumnError, UndecodableError
-
-if TYPE_CHECKING:
-    from icefloe.iceberg.filters.row_filter import RowFilter
 
 _MEASURED_ROWS: Final = 64
 
@@ -54,14 +50,8 @@ class OrcRows:
         """The file's columns, with the attributes of their ORC types."""
         return self.fragment.physical_schema
 
-    def groups_without(self, row_filter: "RowFilter", columns: Sequence[FileColumn]) -> Collection[int]:
-        """No groups: pyarrow does not show the statistics of stripes."""
-        del row_filter, columns
-        return ()
-
-    def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
+    def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
         """One run: pyarrow does not show the rows of a stripe."""
-        del left_out
         if self.num_rows:
             yield 0, self.num_rows, [0]
 

@@ -7,39 +7,19 @@ Source: https://github.com/apache/parquet-format/blob/master/src/main/thrift/par
 """
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import Final, NoReturn, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.expressions.literals import literal
 from pyiceberg.io import InputStream
-from pyiceberg.types import (
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    LongType,
-    NestedField,
-    StringType,
-    TimestampType,
-    TimestamptzType,
-    TimeType,
-)
 
 from icefloe.iceberg.data_file import RowGroups
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
 from icefloe.iceberg.files.parquet_footer import CheckedFooter, read_footer
-from icefloe.iceberg.filters.column_range import ColumnRange, range_condition
-from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.schemas.file_columns import FileColumn, leaves
 
 _HEADER_BYTES: Final = 32
 """The first two fields of a PageHeader fit in these: its kind and its size when it is decompressed."""
@@ -161,71 +141,6 @@ def _value_bytes(chunk: pq.ColumnChunkMetaData, group: int, dictionary: Dictiona
     return int(pc.max(pc.binary_length(values.cast(pa.large_binary()))).as_py() or 0)
 
 
-def matching_row_groups(metadata: pq.FileMetaData, columns: Sequence[FileColumn], row_filter: RowFilter) -> list[int]:
-    """The row groups that may hold a passing row; unusable statistics rule out none."""
-    may_match = range_condition(row_filter.expression)
-    found_leaves = list(leaves(columns))
-    if len(found_leaves) != metadata.num_columns:
-        return list(range(metadata.num_row_groups))
-    places = {leaf.field_id: place for place, leaf in enumerate(found_leaves)}
-    found = [(field, places[field.field_id]) for field in row_filter.fields if field.field_id in places]
-    return [
-        group
-        for group in range(metadata.num_row_groups)
-        if may_match(
-            {
-                field.field_id: _range(field, found_leaves[place], metadata.row_group(group).column(place), row_filter)
-                for field, place in found
-            }
-        )
-    ]
-
-
-def _range(field: NestedField, leaf: FileColumn, chunk: pq.ColumnChunkMetaData, row_filter: RowFilter) -> ColumnRange:
-    statistics = chunk.statistics
-    if statistics is None:
-        return ColumnRange()
-    nulls = statistics.null_count if statistics.has_null_count else None
-    value = _reader_of(field.field_type, leaf.type) if statistics.has_min_max else None
-    return ColumnRange(
-        lower=None if value is None else value(statistics, "min"),
-        upper=None if value is None else value(statistics, "max"),
-        may_hold_nulls=nulls != 0 or len(row_filter.paths[field.field_id]) > 1,
-        may_hold_values=nulls is None or nulls < chunk.num_values,
-    )
-
-
-def _reader_of(field_type: IcebergType, written: pa.DataType) -> Callable[[pq.Statistics, str], object] | None:
-    """None if the file's type does not compare with the column's."""
-    types = pa.types
-    if isinstance(field_type, StringType):
-        return _raw
-    fits = (
-        (IntegerType | LongType, types.is_integer(written)),
-        (FloatType | DoubleType, types.is_floating(written)),
-        (DecimalType, types.is_decimal(written)),
-        (BooleanType, types.is_boolean(written)),
-    )
-    numbered = (
-        (DateType, types.is_date32(written)),
-        (TimestampType | TimestamptzType, types.is_timestamp(written) and written.unit == "us"),
-        (TimeType, types.is_time64(written) and written.unit == "us"),
-    )
-    if any(is_same and isinstance(field_type, kinds) for kinds, is_same in numbered):
-        return _raw
-    return _plain if any(is_same and isinstance(field_type, kinds) for kinds, is_same in fits) else None
-
-
-def _raw(statistics: pq.Statistics, bound: str) -> object:
-    """Text as bytes; dates and times as numbers: Python lacks some years."""
-    return getattr(statistics, f"{bound}_raw")
-
-
-def _plain(statistics: pq.Statistics, bound: str) -> object:
-    value = getattr(statistics, bound)
-    return None if value != value else literal(value).value
-
-
 _MOST_FETCHED_BYTES: Final = 128 << 20
 _MOST_READ_BYTES: Final = 16 << 20
 """Compressed bytes of an open file that may be in memory: of remote storage, where each request costs, and local."""
@@ -301,34 +216,19 @@ class ParquetRows:
             return int(metadata.num_rows)
         return sum(int(metadata.row_group(group).num_rows) for group in self.groups)
 
-    def groups_without(self, row_filter: RowFilter, columns: Sequence[FileColumn]) -> Collection[int]:
-        """Row groups without a row that passes, by their statistics."""
-        metadata = self.file.metadata
-        return frozenset(self.groups).difference(matching_row_groups(metadata, columns, row_filter))
-
-    def group_runs(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, int, list[int]]]:
-        """(first row, rows, row groups) read together: one row group, or several small ones.
-
-        Left-out rows make runs of their own, without row groups.
-        """
-        first = 0
-        for is_left_out, neighbours in groupby(self.groups, key=lambda group: group in left_out):
-            for rows, run in self._runs(neighbours):
-                yield first, rows, [] if is_left_out else run
-                first += rows
-
-    def _runs(self, groups: Iterable[int]) -> Iterator[tuple[int, list[int]]]:
-        rows = 0
+    def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
+        """(first row, rows, row groups) read together: one row group, or several small ones."""
+        first = rows = 0
         run: list[int] = []
-        for group in groups:
+        for group in self.groups:
             # Some writers end a row group after a few rows. Read one by one, they would make batches of a few rows.
             run.append(group)
             rows += self.file.metadata.row_group(group).num_rows
             if rows >= self.batch_rows:
-                yield rows, run
-                rows, run = 0, []
+                yield first, rows, run
+                first, rows, run = first + rows, 0, []
         if rows:
-            yield rows, run
+            yield first, rows, run
 
     def dictionary_bytes(self, columns: Collection[str] | None, *, most: int) -> int:
         """Bytes of the dictionaries of a row group."""

@@ -27,9 +27,8 @@ from icefloe.storage.local_folders import local_folders, on_local_disk, scratch_
 if TYPE_CHECKING:
     from icefloe.iceberg.files.avro_file import AvroRows
     from icefloe.iceberg.files.orc_file import OrcRows
-    from icefloe.iceberg.filters.row_filter import RowFilter
 
-__all__ = ["ReadOptions", "check_values", "plain_batch", "read_data_file", "read_matching_rows", "read_rows"]
+__all__ = ["ReadOptions", "check_values", "plain_batch", "read_data_file", "read_rows"]
 
 
 _CANNOT_COPY: Final = "a file of the table cannot be copied to local disk, from where it would be read"
@@ -228,25 +227,6 @@ def read_data_file(file: DataFile | DeleteFile, **options: Unpack[ReadOptions]) 
             position = first
             for batch in opened.batches(groups):
                 yield position, opened.project(batch)
-                position += batch.num_rows
-
-
-def read_matching_rows(
-    file: DataFile, *, row_filter: "RowFilter", **options: Unpack[ReadOptions]
-) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
-    """All rows of a data file in order, without row groups that the statistics rule out.
-
-    Yields the first row's position, the number of rows, and the rows; None if they are left out.
-    """
-    with open_projected(file, **options) as opened:
-        left_out = opened.rows.groups_without(row_filter, opened.file_columns)
-        for first, rows, groups in opened.rows.group_runs(left_out):
-            if left_out and not groups:
-                yield first, rows, None
-                continue
-            position = first
-            for batch in opened.batches(groups):
-                yield position, batch.num_rows, opened.project(batch)
                 position += batch.num_rows
 
 

@@ -7,4 +7,4 @@ Read in this order:
 - `column_range`: the range of a column's values
 """
 
-__all__ = ["column_range", "filter_binding", "row_filter"]
+__all__ = ["column_range", "row_filter"]

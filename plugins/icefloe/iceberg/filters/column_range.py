@@ -24,7 +24,7 @@ from pyiceberg.expressions import (
     Or,
 )
 
-__all__ = ["ColumnRange", "RangeCondition", "comparable", "range_condition"]
+__all__ = ["ColumnRange", "comparable", "range_condition"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,8 +56,6 @@ from icefloe.iceberg.schemas.arrow_types import arrow_type
 from icefloe.iceberg.schemas.column_paths import fields_by_name, nearest_names
 from icefloe.pipeline.option_values import ExpandedText
 
-__all__ = ["fold"]
-
 _EXAMPLE: Final = "\"day >= '2024-02-29' and (status in ('new', 'paid') or place.city is null)\""
 _SHOWN: Final = 40
 _QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"[^"]*\"""", re.DOTALL)

@@ -38,7 +38,7 @@ from icefloe.iceberg.data_file import Constant, constant_from_json, constant_to_
 from icefloe.iceberg.filters.column_range import ColumnRange, comparable
 from icefloe.iceberg.schemas.table_schema import widest_types
 
-__all__ = ["Bounded", "KeyTypes", "comparable_bounds", "decoded_bound", "partition_range"]
+__all__ = ["KeyTypes", "comparable_bounds", "decoded_bound", "partition_range"]
 
 
 _DECODED = (DateType, DecimalType, IntegerType, LongType, TimestampType, TimestamptzType, TimeType)

@@ -3,11 +3,10 @@
 Read in this order:
 
 - `steps`: the commits of a range as numbered steps, as many as one batch may have
-- `scan_tasks`: each data file of a batch once
+- `scan_tasks`: each data file of a batch once, without files that a filter rules out
 - `compared_states`: the states of each step, with the delete files and data files in which they differ
 - `changed_files`: the terms of these files; refuses a load whose files changed
 - `delete_file_index`: the delete files that reach each data file
-- `filter_pruning`: files that a filter rules out
 """
 
-__all__ = ["delete_file_index", "filter_pruning", "scan_tasks", "steps"]
+__all__ = ["delete_file_index", "scan_tasks", "steps"]

@@ -5,52 +5,49 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from pyiceberg.types import DoubleType, FloatType
+from pyiceberg.types import DoubleType, FloatType, PrimitiveType
 from pyroaring import BitMap, FrozenBitMap
 
 from icefloe.iceberg.data_file import DeleteFile, FileContent
 from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.manifest_reader import DELETED_FILE_PATH, DataEntry, DeleteEntry, Partition
-from icefloe.iceberg.manifests.manifest_values import Bounded, KeyTypes, decoded_bound
+from icefloe.iceberg.manifests.manifest_values import KeyTypes, decoded_bound
 
 __all__ = ["NO_DELETES", "DeleteNumbers"]
 
 
-_UNORDERED: Final = (DoubleType, FloatType)
-"""Bounds leave NaN out, which equals NaN."""
+def known_range(
+    entry: DataEntry | DeleteEntry, field_id: int, field_type: PrimitiveType | None, *, record_count: int
+) -> ColumnRange:
+    """The range of a column by the bounds and null counts of a file's entry.
+
+    A column without a count may hold nulls, or be missing in the file. Nothing is known of a column without a type,
+    whose values do not compare.
+    """
+    if field_type is None:
+        return ColumnRange()
+    lower, upper = entry.lower_bounds.get(field_id), entry.upper_bounds.get(field_id)
+    nulls = entry.null_value_counts.get(field_id)
+    return ColumnRange(
+        lower=None if lower is None else decoded_bound(field_type, lower),
+        upper=None if upper is None else decoded_bound(field_type, upper),
+        may_hold_nulls=nulls != 0,
+        may_hold_values=nulls is None or nulls < record_count,
+    )
 
 
 def key_ranges(
-    file: Bounded,
-    *,
-    field_ids: Sequence[int],
-    record_count: int,
-    null_value_counts: Mapping[int, int],
-    types: KeyTypes,
+    entry: DataEntry | DeleteEntry, field_ids: Sequence[int], types: KeyTypes, *, record_count: int
 ) -> tuple[ColumnRange, ...]:
-    """The known ranges of a file's key columns.
-
-    Args:
-        null_value_counts: by field id; a missing column may hold nulls, or be missing in the file.
-        types: of columns that compare; of others nothing is known.
-    """
-
-    def known(field_id: int) -> ColumnRange:
-        field_type = types.get(field_id)
-        if field_type is None:
-            return ColumnRange()
-        nulls = null_value_counts.get(field_id)
-        lower, upper = file.lower_bounds.get(field_id), file.upper_bounds.get(field_id)
-        if isinstance(field_type, _UNORDERED):
-            lower = upper = None
-        return ColumnRange(
-            lower=None if lower is None else decoded_bound(field_type, lower),
-            upper=None if upper is None else decoded_bound(field_type, upper),
-            may_hold_nulls=nulls != 0,
-            may_hold_values=nulls is None or nulls < record_count,
-        )
-
-    return tuple(known(field_id) for field_id in field_ids)
+    """The known ranges of a file's key columns."""
+    kinds = [(field_id, types.get(field_id)) for field_id in field_ids]
+    # Bounds of floats leave NaN out, which equals NaN.
+    return tuple(
+        ColumnRange()
+        if isinstance(kind, DoubleType | FloatType)
+        else known_range(entry, field_id, kind, record_count=record_count)
+        for field_id, kind in kinds
+    )
 
 
 def may_share_key(data: Iterable[ColumnRange], deletes: Iterable[ColumnRange]) -> bool:
@@ -200,21 +197,12 @@ class DeleteFileIndex:
         field_ids = entry.delete_file.equality_field_ids
         deleted = self._deleted_keys.get(number)
         if deleted is None:
-            deleted = self._deleted_keys[number] = self._key_ranges(entry, field_ids, entry.delete_file.record_count)
+            rows = entry.delete_file.record_count
+            deleted = self._deleted_keys[number] = key_ranges(entry, field_ids, self._key_types, record_count=rows)
         if field_ids not in held:
-            held[field_ids] = self._key_ranges(data, field_ids, data.data_file.record_count)
+            rows = data.data_file.record_count
+            held[field_ids] = key_ranges(data, field_ids, self._key_types, record_count=rows)
         return may_share_key(held[field_ids], deleted)
-
-    def _key_ranges(
-        self, entry: DataEntry | DeleteEntry, field_ids: Sequence[int], record_count: int
-    ) -> Sequence[ColumnRange]:
-        return key_ranges(
-            entry,
-            field_ids=field_ids,
-            record_count=record_count,
-            null_value_counts=entry.null_value_counts,
-            types=self._key_types,
-        )
 
 
 def _can_apply(entry: DeleteEntry, data: DataEntry) -> bool:

@@ -9,13 +9,18 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
+from pyiceberg.types import PrimitiveType
+
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile, DeleteFile
+from icefloe.iceberg.filters.column_range import range_condition
+from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, Partition
+from icefloe.iceberg.manifests.manifest_values import partition_range
 from icefloe.iceberg.scan.changed_files import FileTerm, KeptFiles, StepTerms
 from icefloe.iceberg.scan.compared_states import DataManifests, ListedStates, LiveDeletes
-from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers, known_range
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.table import ancestry
 from icefloe.storage.requests import map_parallel
@@ -192,21 +197,13 @@ def _distinct(tasks: Iterable[ScanTask]) -> Iterable[tuple[Term, ...]]:
     return {id(task.terms): task.terms for task in tasks}.values()
 
 
-def _every_file(_: DataEntry) -> bool:
-    return True
-
-
 def plan_scan_tasks(
-    table: LoadedTable,
-    steps: Sequence[Step],
-    *,
-    may_match: Callable[[DataEntry], bool] = _every_file,
-    by_row_id: bool = False,
+    table: LoadedTable, steps: Sequence[Step], *, row_filter: RowFilter | None = None, by_row_id: bool = False
 ) -> ScanPlan:
     """The data files with the changes of ``steps``; reads manifests only.
 
     Args:
-        may_match: False if no row of a file counts; it is not read.
+        row_filter: files without a row that passes are not read; None: all rows count.
     """
     read_before = table.manifests.manifests_read
     deletes = LiveDeletes.read(steps, _states_of(steps, table), table.manifests)
@@ -221,7 +218,7 @@ def plan_scan_tasks(
                 row_ids.update(row_ids_of_steps([(step.change_ordinal, list(terms.each()))]))
             yield step.change_ordinal, terms
 
-    tasks = scan_tasks(wanted(), row_ids, may_match=may_match)
+    tasks = scan_tasks(wanted(), row_ids, may_match=_every_file if row_filter is None else file_condition(row_filter))
     named = NO_DELETES.union(*{term.delete_files for terms in _distinct(tasks) for term in terms})
     delete_files = {number: deletes.index[number] for number in named}
     refuse_elsewhere(table.io, [*(t.data_file.path for t in tasks), *(each.path for each in delete_files.values())])
@@ -230,6 +227,34 @@ def plan_scan_tasks(
         delete_files=delete_files,
         manifests_read=table.manifests.manifests_read - read_before,
     )
+
+
+def _every_file(_: DataEntry) -> bool:
+    return True
+
+
+def file_condition(row_filter: RowFilter) -> Callable[[DataEntry], bool]:
+    """False only of files without a row that passes.
+
+    By the constants of identity partitions, and the bounds and null counts of the manifest. Missing values, or values
+    of a type that does not compare, rule out nothing.
+    """
+    of_ranges = range_condition(row_filter.expression)
+    types = {f.field_id: f.field_type for f in row_filter.fields if isinstance(f.field_type, PrimitiveType)}
+
+    def may_match(entry: DataEntry) -> bool:
+        file, ranges = entry.data_file, {}
+        for field_id, kind in types.items():
+            if str(field_id) in file.constants:
+                ranges[field_id] = partition_range(kind, file.constants[str(field_id)])
+                continue
+            known = known_range(entry, field_id, kind, record_count=file.record_count)
+            # Writers may or may not count the nulls of a struct as nulls of the fields nested in it.
+            is_nested = len(row_filter.paths[field_id]) > 1
+            ranges[field_id] = replace(known, may_hold_nulls=True) if is_nested else known
+        return of_ranges(ranges)
+
+    return may_match
 
 
 def scan_tasks(
