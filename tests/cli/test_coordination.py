@@ -93,7 +93,7 @@ def test_a_sweep_without_the_table_leaves_everything_alone(
     [marker] = [name for name in objects if name.endswith("/_checkpoint.json")]
     foreign = marker.replace("_checkpoint.json", "0/3.0.late.data")
     objects[foreign] = b"of a zombie"
-    done = icefloe("sweep", "s3://lake/icefloe", "--forgotten", "--yes")
+    done = icefloe("sweep", "s3://lake/icefloe", "--yes")
     assert (done.code, "sweep with --coordination dynamodb://icefloe" in done.err) == (65, True)
     assert foreign in objects
     done = icefloe("sweep", "s3://lake/icefloe", "--yes", "--coordination", "dynamodb://icefloe")
@@ -114,7 +114,7 @@ def test_a_sweep_of_another_table_of_that_name_leaves_everything_alone(
     assert icefloe("run", pipeline).code == 0
     storage = keys.get("storage", workspace.storage().as_uri())
     written = dict(objects), contents(workspace.storage())
-    command = ["sweep", storage, "--forgotten", "--yes"]
+    command = ["sweep", storage, "--yes"]
     command += ["--coordination", "dynamodb://icefloe"] if "coordination" in keys else []
     with table_server() as other, monkeypatch.context() as patches:
         is_region = elsewhere.endswith("REGION")

@@ -92,13 +92,13 @@ BATCHES: Final = (
              kind=Kind.WITHOUT, place=1, suite=("tests/batch/status/test_publish_status.py",)),
     Mutation(name="a sweep takes the files of an open batch", function="BatchStates.state", kind=Kind.NEVER, place=4,
              suite=("tests/batch/upkeep/test_survey.py",)),
-    Mutation(name="a sweep compares the names of tables alone", function="_named_url", kind=Kind.NEVER, place=10,
-             suite=(
+    Mutation(name="a sweep compares the names of tables alone", function="ShuffleFolders._named_url", kind=Kind.NEVER,
+             place=9, suite=(
             "tests/cli/test_coordination.py::test_a_sweep_of_another_table_of_that_name_leaves_everything_alone",)),
     Mutation(name="a sweep does not ask again whether a batch was opened since", function="Leftover.delete",
              kind=Kind.NEVER, suite=("tests/batch/upkeep/test_survey.py",)),
-    Mutation(name="a sink that another checkpoint claims is swept", function="_is_claimed_by", kind=Kind.ALWAYS,
-             place=2, suite=("tests/batch/upkeep/test_sink_files.py",)),
+    Mutation(name="a sink that another checkpoint claims is swept", function="SinkFiles.leftovers",
+             kind=Kind.NEVER, place=12, suite=("tests/batch/upkeep/test_sink_files.py",)),
     Mutation(name="verify reads columns of another schema as its own", function="SchemaRunReplay._require_schema",
              kind=Kind.NEVER, suite=("tests/batch/verify/test_verify_batches.py",)),
     Mutation(name="verify replays a pipeline that was edited since", function="verify_batches", kind=Kind.NEVER,

@@ -277,8 +277,6 @@ COMMANDS: Final = (
                 help="delete files of no known batch if they are older, by the clock of their store, such as 12h or "
                 "30d; default: %(default)s",
             ),
-            _flag("--forgotten",
-                "also delete the files of checkpoints that are gone, once all of them are older than that"),
             _option("--coordination", metavar="TABLE",
                 help="the table that coordinates the storage, such as dynamodb://icefloe, as pipeline files name it"),
             _JSON,

@@ -147,7 +147,6 @@ def sweep(arguments: Namespace, screen: Screen) -> None:
         survey = survey_storage(
             arguments.storage,
             older_than_seconds=arguments.older_than,
-            takes_forgotten=arguments.forgotten,
             credentials=Credentials.from_environment(os.environ).coordinated_by(
                 arguments.coordination, arguments.storage
             ),

@@ -19,7 +19,6 @@ from icefloe.storage.store import Store
 from icefloe.units import natural
 
 __all__ = [
-    "CLAIM",
     "MANIFEST",
     "BatchSummary",
     "CommitMessage",

@@ -47,7 +47,7 @@ def test_files_of_a_batch_that_has_ended_go_at_once(workshop: Workshop, batch: O
 def test_files_of_an_open_batch_stay_however_old_they_are(workshop: Workshop, batch: OpenBatch) -> None:
     aged(workshop.storage, days=400)
     before = left_in_shuffle(workshop.storage)
-    assert swept(workshop.storage, older_than_seconds=0.0, takes_forgotten=True) == 0
+    assert swept(workshop.storage, older_than_seconds=0.0) == 0
     assert left_in_shuffle(workshop.storage) == before
     assert batch.deliver().counts["update_after"] == 1
 
@@ -92,30 +92,6 @@ def test_files_that_icefloe_does_not_make_stay_and_are_counted(workshop: Worksho
     assert theirs.exists()
 
 
-def test_old_trials_of_a_storage_and_of_checkpoints_go(workshop: Workshop, batch: OpenBatch) -> None:
-    checkpoint = workshop.storage / "checkpoints/events"
-    folders = [workshop.storage, checkpoint, checkpoint / "backfills/start-7-ab"]
-    paths = [written(folder / f"_probe-{uuid4().hex}") for folder in folders]
-    records = {path for path in checkpoint.rglob("*") if path.is_file()} - {*paths}
-    assert swept(workshop.storage) == 0
-    aged(workshop.storage)
-    young = written(checkpoint / f"_probe-{uuid4().hex}")
-    assert swept(workshop.storage) == len(paths)
-    assert {path for path in checkpoint.rglob("*") if path.is_file()} == records | {young}
-
-
-def test_old_trials_of_pipelines_that_never_began_go(workshop: Workshop) -> None:
-    folders = [workshop.storage / room / "other" for room in ("staged", "checkpoints")]
-    folders += [folders[0] / "_backfills/start-7-ab", folders[1] / "backfills/start-7-ab"]
-    paths = [written(folder / f"_probe-{uuid4().hex}") for folder in folders]
-    kept = written(workshop.storage / "checkpoints/other/offsets/0.json", days=90)
-    assert swept(workshop.storage) == 0
-    aged(paths)
-    assert swept(workshop.storage) == len(paths)
-    assert kept.exists()
-    assert not any(path.exists() for path in paths)
-
-
 @pytest.mark.parametrize("place", ["storage", "elsewhere/commits", "elsewhere/backfills/7/owners", "changes"])
 def test_old_unfinished_files_go_wherever_a_pipeline_writes(workshop: Workshop, place: str) -> None:
     workshop.set(checkpoint=f"file://{workshop.folder}/elsewhere")
@@ -139,7 +115,7 @@ def test_a_backfill_has_its_own_checkpoint_and_leaves_nothing_at_all(workshop: W
 
 @pytest.mark.parametrize("has_marker", [True, False])
 @pytest.mark.parametrize("is_made_again", [True, False])
-def test_files_of_a_checkpoint_that_is_gone_stay_until_somebody_says_that_it_is_forgotten(
+def test_files_of_a_checkpoint_that_is_gone_stay(
     workshop: Workshop, batch: OpenBatch, has_marker: bool, is_made_again: bool
 ) -> None:
     shutil.rmtree(workshop.storage / "checkpoints")
@@ -155,17 +131,6 @@ def test_files_of_a_checkpoint_that_is_gone_stay_until_somebody_says_that_it_is_
     assert f"belong to checkpoint {checkpoint_id} of pipeline events, which is not at {url}" in problem.sentence
     survey.delete()
     assert left_in_shuffle(workshop.storage) == before
-
-    aged(batch.folder / "plan.json", days=0)
-    [note] = survey_of(workshop.storage, takes_forgotten=True).notes
-    assert (
-        f"if pipeline events had pin: true, its table keeps snapshots by branch icefloe_events_{checkpoint_id[:8]}"
-        in note
-    )
-    assert swept(workshop.storage, takes_forgotten=True) == 0
-    aged(batch.folder / "plan.json")
-    assert swept(workshop.storage, takes_forgotten=True) > 5
-    assert not any(path.is_file() for path in batch.folder.parent.rglob("*"))
 
 
 def test_a_storage_without_shuffle_files_is_left_as_it_is(tmp_path: Path) -> None:
@@ -183,7 +148,7 @@ def test_a_checkpoint_whose_url_names_a_variable_is_found_where_that_variable_is
     workshop.append(range(20))
     workshop.open().run_route().commit()
     assert "elsewhere" not in next(workshop.storage.rglob(MARKER)).read_text()
-    left = survey_of(workshop.storage, takes_forgotten=True)
+    left = survey_of(workshop.storage)
     assert left.leftovers == ()
     [problem] = left.problems
     assert "a checkpoint at file://${PLACE}/checkpoint, and that variable is not set here" in problem.sentence

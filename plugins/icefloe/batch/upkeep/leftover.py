@@ -1,6 +1,6 @@
 """Files that nobody needs any more, and their deletion."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -57,7 +57,6 @@ class Reason(StrEnum):
     ENDED = "the batch has ended"
     UNNAMED = "no manifest names them"
     OLD = "old, of no batch"
-    FORGOTTEN = "old, the checkpoint is gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +69,8 @@ class Leftover:
         objects: number of the files in the survey; ``size_bytes`` are their bytes.
         keys: single files.
         folder: a key taken as a folder, which is listed again for the deletion; None: only the keys.
-        is_due: True for a file of the folder that may go.
+        is_due: True for a file of the folder that may go; None: all may.
         is_opened: asked right before the deletion, because a batch may have been opened; None: that does not matter.
-        last: key of the file that is deleted after all others.
     """
 
     store: Store
@@ -84,9 +82,33 @@ class Leftover:
     size_bytes: int
     keys: tuple[str, ...] = ()
     folder: str | None = None
-    is_due: Callable[[StoredObject], bool] = lambda _: True
+    is_due: Callable[[StoredObject], bool] | None = None
     is_opened: Callable[[], bool] | None = None
-    last: str | None = None
+
+    @classmethod
+    def of_files(
+        cls,
+        store: Store,
+        files: Sequence[StoredObject],
+        reason: Reason,
+        *,
+        pipeline: str | None = None,
+        backfill_id: str | None = None,
+        batch_number: int | None = None,
+        is_opened: Callable[[], bool] | None = None,
+    ) -> Self:
+        """Single files."""
+        return cls(
+            store=store,
+            pipeline=pipeline,
+            backfill_id=backfill_id,
+            batch_number=batch_number,
+            reason=reason,
+            objects=len(files),
+            size_bytes=sum(each.size_bytes for each in files),
+            keys=tuple(each.key for each in files),
+            is_opened=is_opened,
+        )
 
     @property
     def url(self) -> str:
@@ -105,33 +127,10 @@ class Leftover:
         if self.is_opened is not None and self.is_opened():
             return 0
         listed = () if self.folder is None else self.store.list(self.folder)
-        keys = [*self.keys, *(each.key for each in listed if self.is_due(each))]
-        self.store.delete(key for key in keys if key != self.last)
+        keys = [*self.keys, *(each.key for each in listed if self.is_due is None or self.is_due(each))]
+        self.store.delete(keys)
         unfinished = 0
         if self.folder is not None and self.reason is Reason.ENDED:
             # A listing does not show what a killed writer began, and of an ended batch nobody writes any more.
             unfinished = self.store.remove_unfinished(self.folder, is_over=True)
-        if self.last in keys:
-            self.store.delete([self.last])
         return len(keys) + unfinished
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedMarker(Leftover):
-    """The marker of an ended backfill, put back if a batch was opened meanwhile."""
-
-    def delete(self) -> int:
-        """Returns 1 if it is gone. A batch that is recorded after the second question puts the marker back itself."""
-        [key] = self.keys
-        content = self.store.find(key)
-        deleted = Leftover.delete(self)
-        if content is None or not deleted or self.is_opened is None:
-            return deleted
-        is_needed = True
-        try:
-            is_needed = self.is_opened()
-        finally:
-            # Also if nobody can say it now: the next sweep asks again.
-            if is_needed:
-                self.store.put(key, content)
-        return 0 if is_needed else deleted

@@ -1,23 +1,20 @@
-"""The shuffle folders of a storage: from files to their checkpoint; batches that a lost checkpoint staged."""
+"""The shuffle folders of a storage: from files to their checkpoint, and the leftovers of its batches."""
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from icefloe.batch.context.batch_folder import MARKER, FolderMarker
-from icefloe.batch.upkeep.leftover import BatchStates, EndedMarker, Leftover, Reason
+from icefloe.batch.upkeep.leftover import BatchStates, Leftover, Reason
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.protocol import BatchState
 from icefloe.errors import TerminalError
-from icefloe.iceberg.history.pins import PinNames
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
-from icefloe.sinks.manifest import CLAIM, load_claim
-from icefloe.storage.keys import join_url
 from icefloe.storage.location import CLOCK_FOLDER, PROBE
 from icefloe.storage.store import Store, StoredObject
 from icefloe.units import natural
@@ -101,12 +98,6 @@ OpenPlace: TypeAlias = Callable[[str], Store]
 """Opens the store at a URL, with the credentials of storage and checkpoint."""
 
 
-class CheckpointGoneError(TerminalError):
-    """No checkpoint is where the files of its batches say. Fact: ``url`` of the files."""
-
-    url: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCheckpoint:
     """A checkpoint whose id was compared with that of the files.
@@ -123,90 +114,6 @@ class FoundCheckpoint:
     changes_url: str | None = None
 
 
-def find_checkpoint(
-    folder: Folder,
-    *,
-    shuffle: Store,
-    storage_url: str,
-    open_place: OpenPlace,
-    environ: Mapping[str, str],
-    coordination: str | None = None,
-) -> FoundCheckpoint:
-    """The checkpoint of a folder, by the folder's marker, otherwise in the default place.
-
-    Raises:
-        CheckpointGoneError: there is none with the id of the folder.
-        TerminalError: its URL needs a variable that is not set, or its records are in a table that was not given.
-    """
-    marker = FolderMarker.load(shuffle.child(folder.key))
-    url = url_below(storage_url, "checkpoints", folder.pipeline)
-    if marker is None:
-        candidates = _usual(url, folder.pipeline, open_place)
-    else:
-        url = _named_url(marker, shuffle.child(folder.key), open_place, environ, coordination)
-        found = FoundCheckpoint(
-            url=url,
-            checkpoint=Checkpoint(open_place(url)),
-            backfill_id=marker.backfill_id,
-            pipeline=folder.pipeline,
-            changes_url=marker.changes_url,
-        )
-        candidates = iter([found])
-    for candidate in candidates:
-        if id_of(candidate.checkpoint) == folder.checkpoint_id:
-            return candidate
-    folder_url = join_url(shuffle.url, folder.key)
-    raise CheckpointGoneError(
-        f"the files below {folder_url} belong to checkpoint {folder.checkpoint_id} of pipeline {folder.pipeline}, "
-        f"which is not at {url}: they are left alone; if it was moved, run the pipeline once; if it is gone for good, "
-        "sweep with --forgotten",
-        url=folder_url,
-    )
-
-
-def _named_url(
-    marker: FolderMarker, folder: Store, open_place: OpenPlace, environ: Mapping[str, str], coordination: str | None
-) -> str:
-    """Its records must be in the table that is looked into."""
-    named = None if marker.coordination is None else str(expand(marker.coordination, environ)).removesuffix("/")
-    if named is not None and named != (coordination or "").removesuffix("/"):
-        raise TerminalError(
-            f"the files below {folder.url} are coordinated by {named}: they are left alone; sweep with --coordination "
-            f"{named}",
-            url=folder.url,
-        )
-    url = str(expand(marker.checkpoint_url, environ))
-    if has_reference(url):
-        raise TerminalError(
-            f"the files below {folder.url} belong to a checkpoint at {url}, and that variable is not set here: they "
-            f"are left alone; give the command the environment of the tasks of {marker.pipeline}",
-            url=folder.url,
-        )
-    table = marker.table and (open_place(url) if url.startswith("dynamodb://") else folder).created_in
-    if table != marker.table:
-        raise TerminalError(
-            f"the records of the files below {folder.url} are in {marker.table}: they are left alone; sweep with the "
-            f"dynamodb_region and dynamodb_endpoint of that table, not of {table}",
-            url=folder.url,
-        )
-    return url
-
-
-def _usual(url: str, pipeline: str, open_place: OpenPlace) -> Iterator[FoundCheckpoint]:
-    store = open_place(url)
-    checkpoint = Checkpoint(store)
-    yield FoundCheckpoint(url=url, checkpoint=checkpoint, pipeline=pipeline)
-    for backfill_id in sorted({each.key.split("/")[1] for each in store.list("backfills")}):
-        found = checkpoint.backfill(backfill_id)
-        yield FoundCheckpoint(url=found.url, checkpoint=found, backfill_id=backfill_id, pipeline=pipeline)
-
-
-def id_of(checkpoint: Checkpoint) -> str | None:
-    """Id of a checkpoint; None before the first batch."""
-    owner = checkpoint.owner()
-    return checkpoint.look().checkpoint_id if owner is None else owner.checkpoint_id
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffleFolders:
     """The folders below ``shuffle/`` of a storage, judged by their checkpoints.
@@ -215,7 +122,6 @@ class ShuffleFolders:
         environ: resolves ``${ENV}`` in the URL of a checkpoint.
         cutoff: a time of the store's clock; earlier files are old.
         coordination: table that coordinates the storage; None: it needs none.
-        takes_forgotten: True if old files whose checkpoint is gone may go.
     """
 
     shuffle: Store
@@ -224,195 +130,125 @@ class ShuffleFolders:
     environ: Mapping[str, str]
     cutoff: datetime
     coordination: str | None = None
-    takes_forgotten: bool = False
 
     def find(self, folder: Folder) -> FoundCheckpoint:
-        """The checkpoint of a folder; see `find_checkpoint`."""
-        return find_checkpoint(
-            folder,
-            shuffle=self.shuffle,
-            storage_url=self.storage_url,
-            open_place=self.open_place,
-            environ=self.environ,
-            coordination=self.coordination,
+        """The checkpoint of a folder, by the folder's marker, otherwise in the default place.
+
+        `TerminalError` if there is none with the id of the folder, if its URL needs a variable that is not set, or if
+        its records are in a table that was not given.
+        """
+        place = self.shuffle.child(folder.key)
+        marker = FolderMarker.load(place)
+        url = url_below(self.storage_url, "checkpoints", folder.pipeline)
+        if marker is None:
+            candidates = self._usual(url, folder.pipeline)
+        else:
+            url = self._named_url(marker, place)
+            found = FoundCheckpoint(
+                url=url,
+                checkpoint=Checkpoint(self.open_place(url)),
+                backfill_id=marker.backfill_id,
+                pipeline=folder.pipeline,
+                changes_url=marker.changes_url,
+            )
+            candidates = iter([found])
+        for candidate in candidates:
+            if _id_of(candidate.checkpoint) == folder.checkpoint_id:
+                return candidate
+        raise TerminalError(
+            f"the files below {place.url} belong to checkpoint {folder.checkpoint_id} of pipeline {folder.pipeline}, "
+            f"which is not at {url}: they are left alone; if it was moved, run the pipeline once; if it is gone for "
+            "good, delete them",
+            url=place.url,
         )
 
-    def moved_backfill(self, folder: Folder, found: Iterable[FoundCheckpoint]) -> FoundCheckpoint | None:
-        """The checkpoint of an ended backfill whose marker names the place from before a move."""
-        marker = FolderMarker.load(self.shuffle.child(folder.key))
-        for pipeline in found:
-            if marker is not None and marker.backfill_id is not None and pipeline.backfill_id is None:
-                checkpoint = pipeline.checkpoint.backfill(marker.backfill_id)
-                if id_of(checkpoint) == folder.checkpoint_id:
-                    return replace(pipeline, url=checkpoint.url, checkpoint=checkpoint, backfill_id=marker.backfill_id)
-        return None
+    def _named_url(self, marker: FolderMarker, folder: Store) -> str:
+        """Its records must be in the table that is looked into."""
+        named = str(expand(marker.coordination or "", self.environ)).removesuffix("/")
+        if named not in ("", (self.coordination or "").removesuffix("/")):
+            raise TerminalError(
+                f"the files below {folder.url} are coordinated by {named}: they are left alone; sweep with "
+                f"--coordination {named}",
+                url=folder.url,
+            )
+        url = str(expand(marker.checkpoint_url, self.environ))
+        if has_reference(url):
+            raise TerminalError(
+                f"the files below {folder.url} belong to a checkpoint at {url}, and that variable is not set here: "
+                f"they are left alone; give the command the environment of the tasks of {marker.pipeline}",
+                url=folder.url,
+            )
+        table = marker.table and (self.open_place(url) if url.startswith("dynamodb://") else folder).created_in
+        if table != marker.table:
+            raise TerminalError(
+                f"the records of the files below {folder.url} are in {marker.table}: they are left alone; sweep with "
+                f"the dynamodb_region and dynamodb_endpoint of that table, not of {table}",
+                url=folder.url,
+            )
+        return url
+
+    def _usual(self, url: str, pipeline: str) -> Iterator[FoundCheckpoint]:
+        store = self.open_place(url)
+        checkpoint = Checkpoint(store)
+        yield FoundCheckpoint(url=url, checkpoint=checkpoint, pipeline=pipeline)
+        for backfill_id in sorted({each.key.split("/")[1] for each in store.list("backfills")}):
+            found = checkpoint.backfill(backfill_id)
+            yield FoundCheckpoint(url=found.url, checkpoint=found, backfill_id=backfill_id, pipeline=pipeline)
 
     def leftovers(self, folder: Folder, found: FoundCheckpoint, names: Mapping[str, Counted]) -> Iterator[Leftover]:
-        """The leftovers in a folder. Look at the checkpoint after the files were listed.
+        """All files of ended batches, and old files of no batch. Look at the checkpoint after the files were listed.
 
         Args:
             names: the listed files, by name in the folder.
         """
-        states = BatchStates.of(found.checkpoint)
+        states, leftover = BatchStates.of(found.checkpoint), partial(self._leftover, folder, found)
         for name, counted in sorted(names.items()):
             number = None if counted.is_file else natural(name)
             state = BatchState.FREE if number is None else states.state(number)
             if state is BatchState.ENDED:
-                yield self._all(folder, name, counted, number, found.backfill_id)
-            elif state is BatchState.FREE and name != MARKER:
-                yield from self._old(folder, name, counted, number, found.backfill_id, states)
-        # A backfill delivers one batch. Once it has ended, nobody looks for its checkpoint again.
+                yield leftover(name, counted, number)
+            elif state is BatchState.FREE and name != MARKER and counted.old_objects:
+                # A batch may be opened under the number at any moment.
+                yield leftover(
+                    name,
+                    counted,
+                    number,
+                    is_due=lambda stored: stored.modified < self.cutoff,
+                    is_opened=None if number is None else partial(states.is_opened_now, number),
+                )
+        # A backfill delivers one batch. Once it has ended, nobody looks for its checkpoint again. If it was abandoned,
+        # its range may be started again, and then the record of its next batch brings the marker back.
         if found.backfill_id is not None and MARKER in names and states.has_ended:
-            yield EndedMarker(
-                store=self.shuffle,
-                pipeline=folder.pipeline,
-                backfill_id=found.backfill_id,
-                batch_number=0,
-                reason=Reason.ENDED,
-                objects=1,
-                size_bytes=names[MARKER].size_bytes,
-                keys=(f"{folder.key}/{MARKER}",),
-                # If it was abandoned, its range may be started again while an operator looks at the findings.
-                is_opened=states.is_open_now,
-            )
+            yield leftover(MARKER, names[MARKER], 0, is_opened=states.is_open_now)
 
-    def _all(
-        self, folder: Folder, name: str, counted: Counted, number: int | None, backfill_id: str | None
+    def _leftover(
+        self,
+        folder: Folder,
+        found: FoundCheckpoint,
+        name: str,
+        counted: Counted,
+        batch_number: int | None,
+        *,
+        is_due: Callable[[StoredObject], bool] | None = None,
+        is_opened: Callable[[], bool] | None = None,
     ) -> Leftover:
+        key = f"{folder.key}/{name}"
         return Leftover(
             store=self.shuffle,
             pipeline=folder.pipeline,
-            backfill_id=backfill_id,
-            batch_number=number,
-            reason=Reason.ENDED,
-            objects=counted.objects,
-            size_bytes=counted.size_bytes,
-            **_place(folder, name, counted),
+            backfill_id=found.backfill_id,
+            batch_number=batch_number,
+            reason=Reason.ENDED if is_due is None else Reason.OLD,
+            objects=counted.objects if is_due is None else counted.old_objects,
+            size_bytes=counted.size_bytes if is_due is None else counted.old_bytes,
+            keys=(key,) if counted.is_file else (),
+            folder=None if counted.is_file else key,
+            is_due=is_due,
+            is_opened=is_opened,
         )
 
-    def _old(
-        self,
-        folder: Folder,
-        name: str,
-        counted: Counted,
-        number: int | None,
-        backfill_id: str | None,
-        states: BatchStates | None,
-    ) -> Iterator[Leftover]:
-        """Old files of an unknown batch; a batch may be opened under the number at any moment."""
-        if not counted.old_objects:
-            return
-        yield Leftover(
-            store=self.shuffle,
-            pipeline=folder.pipeline,
-            backfill_id=backfill_id,
-            batch_number=number,
-            reason=Reason.OLD,
-            objects=counted.old_objects,
-            size_bytes=counted.old_bytes,
-            is_due=self.is_old,
-            is_opened=None if states is None or number is None else partial(states.is_opened_now, number),
-            **_place(folder, name, counted),
-        )
 
-    def is_old(self, stored: StoredObject) -> bool:
-        """True if a file was written before the cutoff."""
-        return stored.modified < self.cutoff
-
-
-def _place(folder: Folder, name: str, counted: Counted) -> dict[str, Any]:
-    key = f"{folder.key}/{name}"
-    return {"keys": (key,)} if counted.is_file else {"folder": key}
-
-
-_BACKFILLS = "_backfills"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgottenFiles:
-    """The files of one checkpoint that is gone, as they were listed."""
-
-    folders: ShuffleFolders
-    folder: Folder
-    names: Mapping[str, Counted]
-
-    def leftovers(self) -> Iterator[Leftover]:
-        """All files if nothing was written since the cutoff, otherwise none.
-
-        Staged changes of a backfill have a checkpoint of their own, and go with its shuffle folder.
-        """
-        marker = self._marker
-        backfill_id = None if marker is None else marker.backfill_id
-        staged = _Staged(
-            store=self.folders.open_place(url_below(self.folders.storage_url, "staged")),
-            key=self.folder.pipeline + ("" if backfill_id is None else f"/{_BACKFILLS}/{backfill_id}"),
-            checkpoint_id=self.folder.checkpoint_id,
-        )
-        counted = Counted()
-        if staged.is_claimed():
-            for stored in filter(staged.has, staged.store.list(staged.key)):
-                counted.add(stored, self.folders.cutoff, is_file=False)
-        if any(each.old_objects < each.objects for each in (counted, *self.names.values())):
-            return
-        if counted.objects:
-            yield Leftover(
-                store=staged.store,
-                pipeline=self.folder.pipeline,
-                backfill_id=backfill_id,
-                reason=Reason.FORGOTTEN,
-                objects=counted.objects,
-                size_bytes=counted.size_bytes,
-                folder=staged.key,
-                is_due=lambda stored: self.folders.is_old(stored) and staged.has(stored),
-                is_opened=lambda: not staged.is_claimed(),
-                # Without the claim nobody knows whose the rest is.
-                last=f"{staged.key}/{CLAIM}",
-            )
-        # Last, because its name leads to the staged batches.
-        yield Leftover(
-            store=self.folders.shuffle,
-            pipeline=self.folder.pipeline,
-            backfill_id=backfill_id,
-            reason=Reason.FORGOTTEN,
-            objects=sum(each.objects for each in self.names.values()),
-            size_bytes=sum(each.size_bytes for each in self.names.values()),
-            folder=self.folder.key,
-            is_due=self.folders.is_old,
-            # Without its marker nobody knows where the checkpoint of the rest was.
-            last=f"{self.folder.key}/{MARKER}",
-        )
-
-    def notes(self) -> Iterator[str]:
-        """Things of the pipeline that a sweep leaves to people."""
-        branch = PinNames.of(self.folder.pipeline, self.folder.checkpoint_id).branch
-        yield (
-            f"if pipeline {self.folder.pipeline} had pin: true, its table keeps snapshots by branch {branch} and tags "
-            f"{branch}_...: drop them"
-        )
-        marker = self._marker
-        if marker is not None and marker.changes_url is not None:
-            yield (
-                f"the changelog {marker.changes_url} of pipeline {self.folder.pipeline} stays: delete it if nobody "
-                "reads it any more"
-            )
-
-    @property
-    def _marker(self) -> FolderMarker | None:
-        return FolderMarker.load(self.folders.shuffle.child(self.folder.key))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Staged:
-    """Staged batches, below ``staged/``."""
-
-    store: Store
-    key: str
-    checkpoint_id: str
-
-    def is_claimed(self) -> bool:
-        """True if the folder belongs to this checkpoint, not to one that was made again."""
-        claim = load_claim(self.store.child(self.key))
-        return claim is not None and claim.owner == self.checkpoint_id
-
-    def has(self, stored: StoredObject) -> bool:
-        return not stored.key.startswith(f"{self.key}/{_BACKFILLS}/")
+def _id_of(checkpoint: Checkpoint) -> str | None:
+    """Id of a checkpoint; None before the first batch."""
+    owner = checkpoint.owner()
+    return checkpoint.look().checkpoint_id if owner is None else owner.checkpoint_id

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,10 +12,6 @@ from typing import Final
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.leftover import BatchStates, Leftover, Reason
 from icefloe.batch.upkeep.shuffle_folders import (
-    CheckpointGoneError,
-    Counted,
-    Folder,
-    ForgottenFiles,
     FoundCheckpoint,
     OpenPlace,
     ShuffleFolders,
@@ -57,10 +53,10 @@ class SinkFiles:
     checkpoint: Checkpoint
     pipeline: str
     cutoff: datetime
-    is_passed: bool = False
+    is_passed: bool
 
-    def leftovers(self) -> tuple[list[Leftover], list[str]]:
-        """The files that may go, and a note for each place that is left alone."""
+    def leftovers(self, notes: list[str]) -> list[Leftover]:
+        """The files that may go; adds a note for each place that is left alone."""
         outputs: defaultdict[str | None, defaultdict[int, list[StoredObject]]]
         outputs, trials = defaultdict(lambda: defaultdict(list)), []
         for stored in self.store.list(""):
@@ -69,20 +65,20 @@ class SinkFiles:
                 outputs[match["backfill_id"]][int(match["batch"])].append(stored)
             elif match is not None and stored.modified < self.cutoff:
                 trials.append(stored)
-        found = [self._leftover(trials, Reason.OLD)] if trials else []
-        notes = []
+        found = [Leftover.of_files(self.store, trials, Reason.OLD, pipeline=self.pipeline)] if trials else []
         for backfill_id, batches in outputs.items():
             checkpoint = self.checkpoint if backfill_id is None else self.checkpoint.backfill(backfill_id)
             root = self.store if backfill_id is None else self.store.child(f"_backfills/{backfill_id}")
-            if not _is_claimed_by(checkpoint, root):
+            claim, owner = load_claim(root), checkpoint.owner()
+            # Files of another checkpoint must not be judged by this one.
+            if claim is None or owner is None or claim.owner != owner.checkpoint_id:
                 notes.append(f"{root.url} is not claimed by the checkpoint {checkpoint.url}: its files are left alone")
                 continue
-            states, sink = BatchStates.of(checkpoint), ChangeFiles(root)
-            judge = partial(self._judge, backfill_id, states, sink)
+            judge = partial(self._judge, backfill_id, BatchStates.of(checkpoint), ChangeFiles(root))
             for leftover, note in map_parallel(judge, sorted(batches.items()), at_once=root.requests_at_once):
                 found.extend(filter(None, [leftover]))
                 notes.extend(filter(None, [note]))
-        return found, notes
+        return found
 
     def _judge(
         self,
@@ -93,12 +89,10 @@ class SinkFiles:
     ) -> tuple[Leftover | None, str | None]:
         """The files that may go, and a note about files that stay although nobody names them."""
         number, files = batch
-        state = states.state(number)
+        has_ended, is_free = states.state(number) is BatchState.ENDED, states.state(number) is BatchState.FREE
         has_manifest = any(each.key.endswith(f"/{MANIFEST}") for each in files)
-        if state is BatchState.ENDED and not has_manifest:
-            # It may have ended after the listing. Of a batch that has ended, no run makes a manifest any more.
-            has_manifest = sink.whole(number) is not None
-        if state is BatchState.ENDED and has_manifest:
+        # It may have ended after the listing. Of a batch that has ended, no run makes a manifest any more.
+        if has_ended and (has_manifest or sink.whole(number) is not None):
             try:
                 named = {MANIFEST, *sink.manifest(number).names}
             except KeyMissingError:
@@ -106,139 +100,25 @@ class SinkFiles:
                     raise
                 # A cleanup deletes the batch at this moment.
                 return None, None
-            strays = [each for each in files if each.key.rpartition("/")[2] not in named]
-            return (self._leftover(strays, Reason.UNNAMED, backfill_id, number) if strays else None), None
-        old = [each for each in files if each.modified < self.cutoff]
-        if state is BatchState.ENDED and self.is_passed:
-            # A cleanup deletes the manifest first. A late task may write next to nothing, too.
-            return (self._leftover(old, Reason.UNNAMED, backfill_id, number) if old else None), None
-        if state is BatchState.ENDED:
+            going = [each for each in files if each.key.rpartition("/")[2] not in named]
+        elif has_ended and not self.is_passed:
             return None, f"batch {number} at {self.store.url} has ended, but has no manifest: its files are left alone"
-        if state is BatchState.OPEN or has_manifest or not old:
+        elif has_ended or (is_free and not has_manifest):
+            # A cleanup deletes the manifest of a staged batch first. A late task may write next to nothing, too.
+            going = [each for each in files if each.modified < self.cutoff]
+        else:
+            going = []
+        if not going:
             return None, None
-        is_opened = partial(states.is_opened_now, number)
-        return self._leftover(old, Reason.OLD, backfill_id, number, is_opened=is_opened), None
-
-    def _leftover(
-        self,
-        files: Sequence[StoredObject],
-        reason: Reason,
-        backfill_id: str | None = None,
-        batch_number: int | None = None,
-        *,
-        is_opened: Callable[[], bool] | None = None,
-    ) -> Leftover:
-        return Leftover(
-            store=self.store,
+        return Leftover.of_files(
+            self.store,
+            going,
+            Reason.UNNAMED if has_ended else Reason.OLD,
             pipeline=self.pipeline,
             backfill_id=backfill_id,
-            batch_number=batch_number,
-            reason=reason,
-            objects=len(files),
-            size_bytes=sum(each.size_bytes for each in files),
-            keys=tuple(each.key for each in files),
-            is_opened=is_opened,
-        )
-
-
-def _is_claimed_by(checkpoint: Checkpoint, path: Store) -> bool:
-    """Files of another checkpoint must not be judged by this one."""
-    claim, owner = load_claim(path), checkpoint.owner()
-    return claim is not None and owner is not None and claim.owner == owner.checkpoint_id
-
-
-@dataclass(slots=True, kw_only=True)
-class PlacesOfChanges:
-    """Places of changes, each once, although backfills have checkpoints too."""
-
-    storage_url: str
-    age: timedelta
-    open_place: OpenPlace
-    open_sink_place: OpenPlace
-    environ: Mapping[str, str]
-    notes: list[str] = field(default_factory=list)
-    _found: dict[tuple[str, str], SinkFiles] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[SinkFiles]:
-        yield from self._found.values()
-
-    def look(self, found: FoundCheckpoint) -> None:
-        record = found.checkpoint.look().pipeline
-        if record is not None and record.result_configuration.get("sink.type") == "files":
-            path = self._expanded(found, "sink", str(record.result_configuration["sink.path"]))
-            if path is not None:
-                self._add(found, path, self.open_sink_place(path), is_passed=False)
-        usual_url = url_below(self.storage_url, "staged", found.pipeline)
-        path = self._expanded(found, "folder of changes", found.changes_url or usual_url)
-        if path is not None:
-            self._add(found, path, self.open_place(path), is_passed=True)
-
-    def _expanded(self, found: FoundCheckpoint, what: str, written: str) -> str | None:
-        path = str(expand(written, self.environ))
-        if has_reference(path):
-            self.notes.append(f"the {what} {path} of pipeline {found.pipeline} uses a variable that is not set here")
-            return None
-        return path
-
-    def _add(self, found: FoundCheckpoint, path: str, store: Store, *, is_passed: bool) -> None:
-        url = pipeline_url(found)
-        if (path, url) not in self._found and next(iter(store.list("")), None) is not None:
-            self._found[path, url] = SinkFiles(
-                store=store,
-                checkpoint=Checkpoint(self.open_place(url)),
-                pipeline=found.pipeline,
-                cutoff=store_time(store) - self.age,
-                is_passed=is_passed,
-            )
-
-
-def pipeline_url(found: FoundCheckpoint) -> str:
-    """URL of the pipeline's checkpoint; a backfill has its own below that."""
-    return found.url if found.backfill_id is None else found.url.removesuffix(f"/{backfill_prefix(found.backfill_id)}")
-
-
-_ROOMS: Final = {"checkpoints": "backfills", "staged": "_backfills"}
-"""Folders of a storage with one folder for each pipeline, and the folder there with one for each backfill."""
-
-
-def storage_folders(storage: Store) -> Iterator[str]:
-    """The storage first. Only folder names lead to trials of pipelines that were killed before their first batch."""
-    yield ""
-    for room, backfills in _ROOMS.items():
-        for pipeline in sorted(storage.folders(room)):
-            yield pipeline
-            yield from sorted(storage.folders(f"{pipeline}/{backfills}"))
-
-
-def checkpoint_folders(checkpoint: Store) -> Iterator[str]:
-    """The folders in which trials may lie: the checkpoint's own, and of each backfill."""
-    yield ""
-    yield from sorted(checkpoint.folders("backfills"))
-
-
-def old_trials(
-    place: Store, folders: Iterator[str], age: timedelta, *, known: Collection[str] = ()
-) -> Iterator[Leftover]:
-    """Trials older than ``age``; others may be under way. ``known`` are URLs that somebody else looks at."""
-    trials = [
-        stored
-        for folder in folders
-        if not any(f"{place.url}/{folder}/".startswith(f"{url}/") for url in known)
-        for stored in place.list_here(folder)
-        if stored.key.rpartition("/")[2].startswith(PROBE)
-    ]
-    if not trials:
-        return
-    cutoff = store_time(place) - age
-    for stored in trials:
-        if stored.modified < cutoff:
-            yield trial_leftover(place, stored)
-
-
-def trial_leftover(place: Store, trial: StoredObject) -> Leftover:
-    return Leftover(
-        store=place, pipeline=None, reason=Reason.OLD, objects=1, size_bytes=trial.size_bytes, keys=(trial.key,)
-    )
+            batch_number=number,
+            is_opened=None if has_ended else partial(states.is_opened_now, number),
+        ), None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,21 +138,28 @@ class Survey:
 
     def delete(self) -> tuple[int, tuple[IcefloeError, ...]]:
         """Deletes the leftovers; returns the number of files, and the errors. An error stops one leftover only."""
-        deleted, problems = 0, _Problems()
-        for leftover in self.leftovers:
-            with problems.noted():
-                deleted += leftover.delete()
-        for place in self.places:
-            with problems.noted():
-                deleted += place.remove_unfinished()
-        return deleted, tuple(problems.found)
+        deletions = [each.delete for each in self.leftovers] + [each.remove_unfinished for each in self.places]
+        deleted: list[int] = []
+        problems: list[IcefloeError] = []
+        for delete in deletions:
+            with _noted(problems):
+                deleted.append(delete())
+        return sum(deleted), tuple(problems)
+
+
+@contextmanager
+def _noted(problems: list[IcefloeError]) -> Iterator[None]:
+    """Collects an error, so that one unreadable place keeps no other from being swept."""
+    try:
+        yield
+    except IcefloeError as error:
+        problems.append(error)
 
 
 def survey_storage(
     storage_url: str,
     *,
     older_than_seconds: float,
-    takes_forgotten: bool = False,
     credentials: Credentials,
     environ: Mapping[str, str],
     open_store: StoreOpener = open_store,
@@ -283,115 +170,102 @@ def survey_storage(
 
     Args:
         older_than_seconds: files of no known batch may go if they are older.
-        takes_forgotten: True if the files of a lost checkpoint may go as well, once all of them are older.
         environ: resolves ``${ENV}`` in the URLs of checkpoints and sinks.
     """
-
-    def open_place(url: str) -> Store:
-        return open_store(url, options=credentials.storage_options)
-
-    storage, shuffle = open_place(storage_url), open_place(url_below(storage_url, "shuffle"))
-    age = timedelta(seconds=older_than_seconds)
-    look = _Look(problems=_Problems())
-    if next(iter(shuffle.list("")), None) is None:
-        look.take_trials(storage, storage_folders(storage), age)
-        look.notes.append(f"there are no files below {shuffle.url}")
-        return look.survey(places=(storage,))
-    cutoff = store_time(shuffle) - age
-    folders = ShuffleFolders(
-        shuffle=shuffle,
+    look = _Look(
         storage_url=storage_url,
-        open_place=open_place,
-        environ=environ,
-        cutoff=cutoff,
-        coordination=credentials.storage_options.get(COORDINATION),
-        takes_forgotten=takes_forgotten,
-    )
-    listing = list_shuffle(shuffle, cutoff)
-    look.take_folders(folders, listing)
-    # Sinks come first: once the shuffle folder of a backfill is gone, nothing leads to its checkpoint any more.
-    sinks = PlacesOfChanges(
-        storage_url=storage_url,
-        age=age,
-        open_place=open_place,
+        age=timedelta(seconds=older_than_seconds),
+        open_place=partial(open_store, options=credentials.storage_options),
         open_sink_place=partial(open_store, options=credentials.sink_options),
         environ=environ,
-        notes=look.notes,
+        coordination=credentials.storage_options.get(COORDINATION),
     )
-    for checkpoint in look.checkpoints.values():
-        with look.problems.noted():
-            sinks.look(checkpoint)
-    at_sinks = [leftover for sink in sinks for leftover in look.take_sink(sink)]
-    checkpoints = [open_place(url) for url in sorted({pipeline_url(found) for found in look.checkpoints.values()})]
-    known = {place.url for place in (*checkpoints, *(sink.store for sink in sinks))}
-    look.take_trials(storage, storage_folders(storage), age, known=known)
-    for place in checkpoints:
-        look.take_trials(place, checkpoint_folders(place), age)
-    if listing.foreign_objects:
-        look.notes.append(f"{listing.foreign_objects:,} files below {shuffle.url} are not icefloe's: left alone")
-    look.leftovers[:0] = [*at_sinks, *(trial_leftover(shuffle, trial) for trial in listing.trials)]
-    return look.survey(places=(storage, *checkpoints, *(sink.store for sink in sinks)))
+    return look.survey()
 
 
-@dataclass(slots=True)
-class _Problems:
-    """Collects errors, so that one unreadable place keeps no other from being swept."""
-
-    found: list[IcefloeError] = field(default_factory=list)
-
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        try:
-            yield
-        except IcefloeError as error:
-            self.found.append(error)
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Look:
-    problems: _Problems
-    leftovers: list[Leftover] = field(default_factory=list)
-    checkpoints: dict[str, FoundCheckpoint] = field(default_factory=dict)
+    storage_url: str
+    age: timedelta
+    open_place: OpenPlace
+    open_sink_place: OpenPlace
+    environ: Mapping[str, str]
+    coordination: str | None
+    problems: list[IcefloeError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def take_folders(self, folders: ShuffleFolders, listing: ShuffleListing) -> None:
-        gone: list[tuple[Folder, Mapping[str, Counted], CheckpointGoneError]] = []
-        for folder, names in sorted(listing.folders.items(), key=lambda item: item[0].key):
-            with self.problems.noted():
-                try:
-                    found = folders.find(folder)
-                except CheckpointGoneError as error:
-                    gone.append((folder, names, error))
-                    continue
-                self.checkpoints[found.url] = found
-                self.leftovers.extend(folders.leftovers(folder, found, names))
-        for folder, names, reason in gone:
-            with self.problems.noted():
-                moved = folders.moved_backfill(folder, tuple(self.checkpoints.values()))
-                if moved is not None:
-                    self.leftovers.extend(folders.leftovers(folder, moved, names))
-                    continue
-                if not folders.takes_forgotten:
-                    raise reason
-                forgotten = ForgottenFiles(folders=folders, folder=folder, names=names)
-                self.leftovers.extend(forgotten.leftovers())
-                self.notes.extend(forgotten.notes())
-
-    def take_trials(self, place: Store, folders: Iterator[str], age: timedelta, *, known: Collection[str] = ()) -> None:
-        with self.problems.noted():
-            self.leftovers.extend(old_trials(place, folders, age, known=known))
-
-    def take_sink(self, sink: SinkFiles) -> list[Leftover]:
-        found: list[Leftover] = []
-        with self.problems.noted():
-            found, notes = sink.leftovers()
-            self.notes.extend(notes)
-        return found
-
-    def survey(self, *, places: tuple[Store, ...]) -> Survey:
+    def survey(self) -> Survey:
+        """Sinks come first: once a backfill's shuffle folder is gone, nothing leads to its checkpoint any more."""
+        storage, shuffle = self.open_place(self.storage_url), self.open_place(url_below(self.storage_url, "shuffle"))
+        if next(iter(shuffle.list("")), None) is None:
+            return Survey(notes=(f"there are no files below {shuffle.url}",), places=(storage,))
+        cutoff = store_time(shuffle) - self.age
+        listing = list_shuffle(shuffle, cutoff)
+        leftovers, checkpoints = self._in_shuffle(shuffle, listing, cutoff)
+        sinks: dict[tuple[str, str], SinkFiles] = {}
+        for found in checkpoints.values():
+            with _noted(self.problems):
+                self._add_places(sinks, found)
+        at_sinks: list[Leftover] = []
+        for sink in sinks.values():
+            with _noted(self.problems):
+                at_sinks += sink.leftovers(self.notes)
+        if listing.foreign_objects:
+            self.notes.append(f"{listing.foreign_objects:,} files below {shuffle.url} are not icefloe's: left alone")
+        trials = [Leftover.of_files(shuffle, [trial], Reason.OLD) for trial in listing.trials]
+        urls = sorted({_pipeline_url(found) for found in checkpoints.values()})
         return Survey(
-            leftovers=tuple(self.leftovers),
-            problems=tuple(self.problems.found),
+            leftovers=(*at_sinks, *trials, *leftovers),
+            problems=tuple(self.problems),
             notes=tuple(self.notes),
-            places=places,
+            places=(storage, *map(self.open_place, urls), *(sink.store for sink in sinks.values())),
         )
+
+    def _in_shuffle(
+        self, shuffle: Store, listing: ShuffleListing, cutoff: datetime
+    ) -> tuple[list[Leftover], dict[str, FoundCheckpoint]]:
+        """The leftovers below ``shuffle/``, and the checkpoints by their URLs."""
+        folders = ShuffleFolders(
+            shuffle=shuffle,
+            storage_url=self.storage_url,
+            open_place=self.open_place,
+            environ=self.environ,
+            cutoff=cutoff,
+            coordination=self.coordination,
+        )
+        leftovers: list[Leftover] = []
+        checkpoints: dict[str, FoundCheckpoint] = {}
+        for folder, names in sorted(listing.folders.items(), key=lambda item: item[0].key):
+            with _noted(self.problems):
+                found = folders.find(folder)
+                checkpoints[found.url] = found
+                leftovers.extend(folders.leftovers(folder, found, names))
+        return leftovers, checkpoints
+
+    def _add_places(self, sinks: dict[tuple[str, str], SinkFiles], found: FoundCheckpoint) -> None:
+        """The places of a pipeline's changes, each once, although backfills have checkpoints too."""
+        record = found.checkpoint.look().pipeline
+        staged = found.changes_url or url_below(self.storage_url, "staged", found.pipeline)
+        places = [("folder of changes", staged, self.open_place)]
+        if record is not None and record.result_configuration.get("sink.type") == "files":
+            places.insert(0, ("sink", str(record.result_configuration["sink.path"]), self.open_sink_place))
+        url = _pipeline_url(found)
+        for what, written, open_place in places:
+            path = str(expand(written, self.environ))
+            if has_reference(path):
+                self.notes.append(
+                    f"the {what} {path} of pipeline {found.pipeline} uses a variable that is not set here"
+                )
+            elif (path, url) not in sinks and next(iter((store := open_place(path)).list("")), None) is not None:
+                sinks[path, url] = SinkFiles(
+                    store=store,
+                    checkpoint=Checkpoint(self.open_place(url)),
+                    pipeline=found.pipeline,
+                    cutoff=store_time(store) - self.age,
+                    is_passed=what != "sink",
+                )
+
+
+def _pipeline_url(found: FoundCheckpoint) -> str:
+    """URL of the pipeline's checkpoint; a backfill has its own below that."""
+    return found.url if found.backfill_id is None else found.url.removesuffix(f"/{backfill_prefix(found.backfill_id)}")
