@@ -16,7 +16,7 @@ from icefloe.batch.reduce import read_range
 from icefloe.changes.consolidate import consolidate
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.errors import TerminalError, UsageError
-from icefloe.iceberg.files.parquet_footer import KeptFooters
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.shuffle.committed_output import MapOutputRecord
 from support.pipelines.workshop import Workshop, typed_changes
@@ -205,16 +205,16 @@ def test_a_reader_that_is_closed_early_leaves_nothing(workshop: Workshop) -> Non
 
 
 def test_map_tasks_in_several_threads_share_no_footers(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[KeptFooters] = []
+    seen: list[FileReader] = []
 
     def recorded(inputs: MapInputs, map_id: int) -> MapOutputRecord:
-        seen.append(inputs.footers)
+        seen.append(inputs.files)
         return write_map_output(inputs, map_id)
 
     monkeypatch.setattr(changelog_scan, "BatchSpec", partial(BatchSpec, map_task_bytes=1))
     monkeypatch.setattr(changelog_scan, "write_map_output", recorded)
     changes_of(workshop)
-    assert len({id(footers) for footers in seen}) == len(seen) > 1
+    assert len({id(files) for files in seen}) == len(seen) > 1
 
 
 def test_untouched_duplicates_of_a_changed_key_do_not_surface(tmp_path: Path) -> None:

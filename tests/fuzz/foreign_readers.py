@@ -22,7 +22,6 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalog_errors import decoded_metadata, reading_metadata
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.deletes.deleted_positions import read_deletion_vectors, read_position_deletes
-from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.history.loaded_table import MetadataVersion
 from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_entries, read_manifest_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -33,7 +32,7 @@ from support import sample_records
 from support.tables.avro_writing import record, write_avro
 from support.tables.planning_tables import make_table, rows
 from support.tables.written_deletes import blob_of, framed, write_blob, write_position_deletes
-from support.tables.written_tables import local_io, optional, with_id
+from support.tables.written_tables import local_io, optional, reader, with_id
 
 __all__ = ["READERS", "ForeignReader"]
 
@@ -137,7 +136,7 @@ def _read_position_deletes(path: Path) -> Any:
         write_position_deletes(path.with_suffix(".other"), [("f", 1)]),
         path=str(path), record_count=ROWS, file_size_bytes=path.stat().st_size,
     )  # fmt: skip
-    return read_position_deletes(described, data_files=frozenset({"f"}), io=local_io(), table="db.t")
+    return read_position_deletes(described, reader(), data_files=frozenset({"f"}))
 
 
 def _parquet_files(folder: Path) -> Sequence[bytes]:
@@ -160,7 +159,7 @@ def _read_data_file(path: Path, file_format: str) -> int:
     file = DataFile(
         path=str(path), file_format=file_format, spec_id=0, record_count=ROWS, file_size_bytes=path.stat().st_size
     )
-    return sum(batch.num_rows for _, batch in read_data_file(file, schema=COLUMNS, io=local_io(), table="db.t"))
+    return sum(batch.num_rows for _, batch in reader().rows(file, COLUMNS))
 
 
 def _avro_files(folder: Path) -> Sequence[bytes]:

@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from icefloe.iceberg.files.reader import read_data_file
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -41,9 +41,7 @@ def test_row_ids_that_a_rewrite_carried_over_are_read_by_their_field_ids(
     assert files
     assert {file.file_format for file in files} == {file_format.upper()}
     schema = TableSchema.of(Schema(*loaded.schema().fields, *LINEAGE))
-    batches = [
-        batch for file in files for _, batch in read_data_file(file, schema=schema, io=loaded.io, table=table.name)
-    ]
+    batches = [batch for file in files for _, batch in FileReader(io=loaded.io, table=table.name).rows(file, schema)]
     found = pa.Table.from_batches(batches)
     # Changed rows inherit the sequence number of their file, which leaves it null.
     changed = [row["id"] for row in found.to_pylist() if row["_last_updated_sequence_number"] is None]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from icefloe.iceberg.files.reader import read_data_file
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.scan_tasks import file_condition
@@ -83,13 +83,13 @@ def passing(table: SparkTable, text: str) -> list[int]:
     loaded = table.load()
     schema = TableSchema.at(loaded.metadata, None)
     row_filter = RowFilter.parse(text, schema.columns, table=table.name)
-    may_match = file_condition(row_filter)
+    may_match, files = file_condition(row_filter), FileReader(io=loaded.io, table=table.name)
     reader, snapshot = ManifestReader(loaded), loaded.current_snapshot()
     assert snapshot is not None
     ids: list[int] = []
     for entry in (entry for manifest in reader.manifests(snapshot) for entry in reader.data_entries(manifest)):
         if may_match(entry):
-            for _, batch in read_data_file(entry.data_file, schema=schema, io=loaded.io, table=table.name):
+            for _, batch in files.rows(entry.data_file, schema):
                 ids += batch.column("id").filter(pa.array(row_filter.mask(batch))).to_pylist()
     return sorted(ids)
 

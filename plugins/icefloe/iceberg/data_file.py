@@ -7,6 +7,9 @@ from enum import IntEnum
 from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pydantic import ConfigDict
 from pyiceberg.conversions import from_json, to_json
 from pyiceberg.types import (
@@ -92,6 +95,20 @@ class DataFile:
     def noun(self) -> str:
         """Name of this kind of file in sentences."""
         return "data file"
+
+    def inherited_row_ids(self, row_ids: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
+        """Row ids from the file, otherwise by position; nulls without ``first_row_id``, whatever the file says."""
+        if self.first_row_id is None:
+            return pa.nulls(len(row_ids), pa.int64())
+        if not row_ids.null_count:
+            return row_ids
+        return pc.coalesce(row_ids, pa.array(positions + self.first_row_id, pa.int64()))
+
+    def inherited_sequence_numbers(self, numbers: pa.Array) -> pa.Array:
+        """Sequence numbers from the file, otherwise of the commit that added it; nulls without ``first_row_id``."""
+        if self.first_row_id is None:
+            return pa.nulls(len(numbers), pa.int64())
+        return pc.fill_null(numbers, self.sequence_number)
 
 
 def constant_to_json(value_type: PrimitiveType, value: Any) -> Constant:

@@ -21,7 +21,8 @@ from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from support.tables.written_tables import local_io, with_id
+from support.tables.written_tables import reader as table_reader
+from support.tables.written_tables import with_id
 
 __all__ = ["Rewrite", "expected_weights", "reader", "row_key", "written_pair"]
 
@@ -99,7 +100,7 @@ def reader(schema: Schema = SCHEMA_OF_TABLE) -> TableRowReader:
     """Reads the files."""
     identity = Identity(policy="pipeline", columns=("key",))
     shape = RowShape.of(TableSchema.of(schema), identity=identity, columns=None, filter_text=None, table="db.t")
-    return TableRowReader(shape=shape, io=local_io(), table="db.t")
+    return TableRowReader(shape=shape, files=table_reader())
 
 
 def expected_weights(before: Sequence[Row], after: Sequence[Row]) -> Mapping[Row, int]:

@@ -15,7 +15,7 @@ from icefloe.batch.plan import map_tasks as module
 from icefloe.batch.plan.map_tasks import _cuts, divided_tasks
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
-from support.tables.written_tables import local_io, with_id, write_file
+from support.tables.written_tables import reader, with_id, write_file
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def scanned(path: Path, *, rows: int = 10_000, row_group_size: int = 1000, weigh
 def divided(*tasks: tuple[ScanTask, ...], parts: float) -> list[tuple[ScanTask, ...]]:
     """With so many bytes a task that the first one has so many parts."""
     size_bytes = sum(file.data_file.file_size_bytes for file in tasks[0])
-    return divided_tasks(tasks, io=local_io(), table="db.t", map_task_bytes=int(size_bytes / parts))
+    return divided_tasks(tasks, reader(), map_task_bytes=int(size_bytes / parts))
 
 
 def cuts(files: Sequence[DataFile]) -> list[tuple[int, int] | None]:

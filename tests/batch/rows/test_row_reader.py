@@ -19,7 +19,8 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from support.tables.written_tables import local_io, with_id
+from support.tables.written_tables import reader as table_reader
+from support.tables.written_tables import with_id
 
 SCHEMA = TableSchema.of(Schema(NestedField(1, "id", LongType()), NestedField(2, "word", StringType())))
 ROWS, GROUP = 100, 10
@@ -47,7 +48,7 @@ def reader(
     shape = RowShape.of(
         SCHEMA, identity=Identity(policy=policy), columns=columns, filter_text=filter_text, table="db.t"
     )
-    return TableRowReader(shape=shape, io=local_io(), table="db.t")
+    return TableRowReader(shape=shape, files=table_reader())
 
 
 def touched(file: DataFile, rows: RowSet = RowSet.ALL) -> FileEffects:

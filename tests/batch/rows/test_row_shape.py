@@ -20,7 +20,7 @@ from pyiceberg.types import (
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import TerminalError
-from icefloe.iceberg.schemas.table_schema import ROW_ID, TableSchema
+from icefloe.iceberg.schemas.table_schema import TableSchema
 
 AT = StructType(NestedField(5, "x", IntegerType()), NestedField(6, "y", StringType()))
 PLACE = StructType(NestedField(3, "city", StringType()), NestedField(4, "at", AT), NestedField(7, "u", UUIDType()))
@@ -55,7 +55,7 @@ def rows_of(read: TableSchema) -> pa.RecordBatch:
         "place": [place, None, {"city": None, "at": None, "u": None}],
         "value": [0.5, None, 1.5],
         "word": ["p", "q", None],
-        ROW_ID: [10, 11, None],
+        TableSchema.ROW_ID: [10, 11, None],
     }
     stored = {name: _stored(read.arrow.field(name).type) for name in read.arrow.names if name in values}
     arrays = [
@@ -127,7 +127,7 @@ def test_row_ids_are_read_and_compared_and_not_delivered() -> None:
     found = shape(ROW_IDS)
     assert found.has_row_id
     assert found.is_identity_carried
-    assert found.read.arrow.names == [*SCHEMA.arrow.names, ROW_ID]
+    assert found.read.arrow.names == [*SCHEMA.arrow.names, TableSchema.ROW_ID]
     assert found.delivered == SCHEMA
     compared = found.compared(rows_of(found.read))
     assert compared.schema.names == [*SCHEMA.arrow.names, "_identity_0"]

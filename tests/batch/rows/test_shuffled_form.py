@@ -11,7 +11,7 @@ from icefloe.batch.rows.file_effects import WeightedRows
 from icefloe.batch.rows.row_shape import RowShape, ShuffledForm
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.batch_spec import Identity
-from icefloe.iceberg.schemas.table_schema import ROW_ID, TableSchema
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.shuffle.blocks import block_schema, decode_block, encode_block
 
 SCHEMA = TableSchema.of(Schema(NestedField(1, "id", LongType()), NestedField(2, "word", StringType())))
@@ -19,7 +19,7 @@ READ = pa.record_batch(
     {
         "id": pa.array([1, None, 3], pa.int64()),
         "word": pa.array(["a", "b", None], pa.large_string()),
-        ROW_ID: pa.array([1000, None, 1002], pa.int64()),
+        TableSchema.ROW_ID: pa.array([1000, None, 1002], pa.int64()),
     }
 )
 
@@ -61,7 +61,7 @@ def test_the_hash_of_an_identity_is_that_of_its_columns() -> None:
     assert routed_by.equals(row_hashes([READ.column("id")], key=KEY))
     by_row_id = shuffled("row_id")
     _, hashes, routed_by = by_row_id.to_shuffle(changed(by_row_id))
-    expected = row_hashes([READ.column(ROW_ID)], key=KEY)
+    expected = row_hashes([READ.column(TableSchema.ROW_ID)], key=KEY)
     assert [routed_by[0], routed_by[2]] == [expected[0], expected[2]]
     # A row of before its table had row ids is its own identity.
     assert routed_by[1] == hashes[1]

@@ -22,7 +22,7 @@ from support.tables.written_deletes import (
     write_equality_deletes,
     write_position_deletes,
 )
-from support.tables.written_tables import column, local_io, optional, with_id, write_file
+from support.tables.written_tables import column, optional, reader, with_id, write_file
 
 SCHEMAS = {(1,): TableSchema.of(Schema(optional("id", LongType())))}
 
@@ -32,8 +32,10 @@ def data_file(folder: Path, name: str, rows: int) -> DataFile:
 
 
 def deleted(delete_files: list[DeleteFile], *data_files: DataFile, **options: Any) -> DeletedPositions:
-    options = {"io": local_io(), "memory_bytes": 1 << 20} | options
-    return DeletedPositions(delete_files, equality_schemas=SCHEMAS, table="db.t", data_files=data_files, **options)
+    files = reader(options.get("io"))
+    return DeletedPositions(
+        delete_files, equality_schemas=SCHEMAS, reader=files, data_files=data_files, memory_bytes=1 << 20
+    )
 
 
 def test_each_delete_file_is_resolved_by_its_kind_and_only_those_asked_for(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ ROWS = [("s3://b/1", 3), ("s3://b/1", 5), ("s3://b/2", 0), ("s3://b/3", 2**40)]
 
 
 def read(delete_file: DeleteFile, *data_files: str) -> dict[str, BitMap64]:
-    return read_position_deletes(delete_file, data_files=data_files, io=local_io(), table="db.t")
+    return read_position_deletes(delete_file, reader(), data_files=data_files)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes, key_hashes
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_deletes import write_equality_deletes
-from support.tables.written_tables import local_io, optional, with_id, write_file
+from support.tables.written_tables import optional, reader, with_id, write_file
 
 ID = with_id(1, pa.field("id", pa.int64()))
 NAME = with_id(2, pa.field("name", pa.string()))
@@ -56,8 +56,8 @@ def schemas(*field_ids: tuple[int, ...], columns: Sequence[NestedField] = COLUMN
 def equality(
     delete_files: Mapping[int, DeleteFile], by_ids: Mapping[tuple[int, ...], TableSchema], **options: Any
 ) -> EqualityDeletes:
-    options = {"io": local_io(), "table": "db.t", "memory_bytes": 1 << 20} | options
-    return EqualityDeletes(delete_files, schemas=by_ids, **options)
+    files = reader(options.pop("io", None))
+    return EqualityDeletes(delete_files, schemas=by_ids, reader=files, **{"memory_bytes": 1 << 20} | options)
 
 
 def positions(found: Mapping[int, BitMap64]) -> dict[int, list[int]]:

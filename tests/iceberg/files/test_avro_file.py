@@ -1,5 +1,6 @@
 """Avro files as any writer may make them; tests/spark has those that Iceberg writes."""
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 from pyiceberg.types import IntegerType, ListType, LongType, MapType, StringType, StructType
 
+from iceberg.far_io import FAR, FarIO
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files.avro_file import AvroRows
-from icefloe.iceberg.files.reader import open_rows, read_data_file, read_rows
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.avro_writing import CODECS, record, write_avro
-from support.tables.written_tables import local_io, optional
+from support.tables.written_tables import optional, reader
 
 FLIGHTS = record(("id", "long", 1), ("name", ["null", "string"], 2))
 ROWS = [(n, (0, None) if n % 7 == 0 else (1, f"name {n % 13}")) for n in range(1000)]
@@ -38,7 +39,7 @@ def describe(path: Path, rows: int) -> DataFile:
 
 
 def read(file: DataFile, schema: TableSchema | None = None, **options: Any) -> list[tuple[int, pa.RecordBatch]]:
-    return list(read_data_file(file, schema=schema or TableSchema.of(COLUMNS), io=local_io(), table="db.t", **options))
+    return list(reader(**options).rows(file, schema or TableSchema.of(COLUMNS)))
 
 
 def opened(folder: Path, schema: Any, *rows: Any) -> pa.RecordBatch:
@@ -67,20 +68,16 @@ def test_blocks_without_wanted_rows_are_not_decoded(tmp_path: Path) -> None:
     content[damaged.offset : damaged.offset + damaged.size_bytes] = b"\xff" * damaged.size_bytes
     Path(file.path).write_bytes(content)
     wanted, schema = np.array([0, 299, 400]), TableSchema.of(COLUMNS)
-    found = list(read_rows(file, wanted, schema=schema, io=local_io(), table="db.t", batch_rows=100))
+    found = list(reader(batch_rows=100).rows_at(file, wanted, schema))
     assert [row["id"] for batch in found for row in batch.to_pylist()] == [0, 299, 400]
     with pytest.raises(TerminalError, match=r"f\.avro of table db\.t cannot be decoded"):
         read(file)
 
 
 def test_a_file_far_away_is_copied_before_it_is_read(tmp_path: Path) -> None:
-    with (
-        pa.OSFile(flights(tmp_path).path) as source,
-        open_rows("AVRO", source, is_near=False, batch_rows=1000, dictionary_columns=False) as rows,
-    ):
-        source.close()
-        assert [run[:2] for run in rows.group_runs()] == [(0, 1000)]
-        assert sum(batch.num_rows for batch in rows.batches(range(10), None)) == 1000
+    file = flights(tmp_path)
+    far = list(reader(FarIO()).rows(replace(file, path=FAR + file.path), TableSchema.of(COLUMNS)))
+    assert far == read(file)
 
 
 def test_large_rows_come_a_few_at_a_time(tmp_path: Path) -> None:

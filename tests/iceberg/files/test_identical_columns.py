@@ -26,9 +26,9 @@ from pyiceberg.types import (
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile, RowGroups
 from icefloe.iceberg.files import identical_columns as module
-from icefloe.iceberg.files.identical_columns import identical_columns
+from icefloe.iceberg.files import reader as file_reader
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from support.tables.written_tables import column, local_io, optional, with_id, write_file
+from support.tables.written_tables import column, optional, reader, with_id, write_file
 
 NUMBER, WORD = optional("number", LongType()), optional("word", StringType(), 2)
 STRUCT = StructType(NestedField(31, "x", DoubleType()), NestedField(32, "name", StringType()))
@@ -56,7 +56,7 @@ def small_files() -> Iterator[None]:
 
 def identical(one: DataFile, other: DataFile, *fields: NestedField, mapping: NameMapping | None = None) -> set[str]:
     schema = TableSchema.of(Schema(*fields), mapping)
-    return set(identical_columns(one, other, schema=schema, io=local_io(), table="db.t"))
+    return set(reader().identical_columns(one, other, schema))
 
 
 def pair(folder: Path, one: pa.Table, other: pa.Table, **options: Any) -> tuple[DataFile, DataFile]:
@@ -207,15 +207,13 @@ def test_a_small_share_of_identical_bytes_is_not_worth_it(tmp_path: Path, monkey
 @pytest.mark.parametrize("place", [0, 1])
 def test_an_error_names_the_file_that_it_is_about(tmp_path: Path, place: int, monkeypatch: pytest.MonkeyPatch) -> None:
     files = pair(tmp_path, *[column("number", pa.array([1, 2, 3]))] * 2)
-    layout = module._layout
+    compare = file_reader.identical_columns
 
-    def read_then_lost(file: DataFile, **options: Any) -> Any:
-        found = layout(file, **options)
-        if file is files[1]:
-            Path(files[place].path).unlink()
-        return found
+    def lost_then_compared(*args: Any, **options: Any) -> Any:
+        Path(files[place].path).unlink()
+        return compare(*args, **options)
 
-    monkeypatch.setattr(module, "_layout", read_then_lost)
+    monkeypatch.setattr(file_reader, "identical_columns", lost_then_compared)
     with pytest.raises(FileGoneError, match=f"data file {files[place].path} of table db.t is gone"):
         identical(*files, NUMBER)
 

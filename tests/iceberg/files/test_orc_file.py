@@ -1,6 +1,7 @@
 """ORC files without Iceberg's attributes, read by the name mapping; tests/spark has those that Iceberg writes."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -27,14 +28,14 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from iceberg.far_io import FAR, FarIO
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.catalog.file_io import reading_data_file
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files import reader
 from icefloe.iceberg.files.orc_file import OrcRows
-from icefloe.iceberg.files.reader import open_rows, read_data_file, read_rows
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from support.tables.written_tables import local_io, optional
+from support.tables.written_tables import optional
+from support.tables.written_tables import reader as table_reader
 
 ROWS = pa.table({"id": range(1000), "name": [None if n % 7 == 0 else f"name {n % 13}" for n in range(1000)]})
 COLUMNS = Schema(optional("id", LongType()), optional("name", StringType(), 2))
@@ -51,7 +52,7 @@ def by_name(columns: Schema) -> TableSchema:
 
 
 def read(file: DataFile, columns: Schema = COLUMNS, **options: Any) -> list[tuple[int, pa.RecordBatch]]:
-    return list(read_data_file(file, schema=by_name(columns), io=local_io(), table="db.t", **options))
+    return list(table_reader(**options).rows(file, by_name(columns)))
 
 
 def rows_of(file: DataFile, columns: Schema) -> list[dict[str, Any]]:
@@ -66,31 +67,23 @@ def test_rows_come_in_order_with_their_positions(tmp_path: Path) -> None:
     assert all(batch.schema.equals(by_name(COLUMNS).arrow, check_metadata=True) for _, batch in found)
     assert pa.Table.from_batches([batch for _, batch in found]).to_pylist() == ROWS.to_pylist()
     wanted = np.array([5, 99, 100, 500, 998])
-    taken = read_rows(file, wanted, schema=by_name(COLUMNS), io=local_io(), table="db.t", batch_rows=64)
+    taken = table_reader(batch_rows=64).rows_at(file, wanted, by_name(COLUMNS))
     assert pa.Table.from_batches(list(taken)).to_pylist() == ROWS.take(pa.array(wanted)).to_pylist()
 
 
 def test_a_file_far_away_is_copied_before_it_is_read(tmp_path: Path) -> None:
     file = write_orc(tmp_path / "f.orc", ROWS)
-    with (
-        pa.OSFile(file.path) as source,
-        open_rows("ORC", source, is_near=False, batch_rows=100, dictionary_columns=False) as rows,
-    ):
-        source.close()
-        assert sum(batch.num_rows for batch in rows.batches([0], None)) == 1000
+    far = table_reader(FarIO()).rows(replace(file, path=FAR + file.path), by_name(COLUMNS))
+    assert sum(batch.num_rows for _, batch in far) == 1000
 
 
 def test_a_full_disk_under_the_copy_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_orc(tmp_path / "f.orc", ROWS)
     (tmp_path / "copy").symlink_to("/dev/full")
     monkeypatch.setattr(reader, "task_folder", lambda *_: nullcontext(tmp_path))
-    with (
-        pa.OSFile(file.path) as source,
-        pytest.raises(TransientError, match=r"cannot be copied to local disk, from where .* No space left on device"),
-        reading_data_file(file.path, table="db.t"),
-        open_rows("ORC", source, is_near=False, batch_rows=100, dictionary_columns=False),
-    ):
-        pytest.fail("it was copied")
+    far = table_reader(FarIO()).rows(replace(file, path=FAR + file.path), by_name(COLUMNS))
+    with pytest.raises(TransientError, match=r"cannot be copied to local disk, from where .* No space left on device"):
+        list(far)
 
 
 @pytest.mark.slow

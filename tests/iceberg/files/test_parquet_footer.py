@@ -17,12 +17,12 @@ from pyiceberg.types import LongType, StringType
 
 from icefloe.errors import NotBuiltError
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.parquet_footer import KeptFooters, RowGroupSize, read_footer
-from icefloe.iceberg.files.reader import ReadOptions, read_data_file, read_rows
+from icefloe.iceberg.files.parquet_footer import KeptFooters, read_footer
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import EncryptedRowsError, UndecodableError
 from support.pipelines.workspace import python
-from support.tables.written_tables import local_io, optional, with_id, write_file
+from support.tables.written_tables import optional, reader, with_id, write_file
 
 NESTED: Final = pa.table({"id": [1, 2], "text": ["a", None], "list": [[{"a": 1, "b": [1, None]}], None]})
 TYPES: Final = NESTED.append_column("flag", [[True, None]]).append_column(
@@ -70,8 +70,6 @@ TWO_COLUMNS: Final = pa.table(
 )
 COLUMNS: Final = (optional("id", LongType(), 1), optional("name", StringType(), 2))
 SCHEMA: Final = Schema(*COLUMNS)
-READ: Final[Any] = {"schema": TableSchema.of(SCHEMA), "io": local_io(), "table": "db.t"}
-OPENED: Final[Any] = {"io": local_io(), "table": "db.t"}
 
 
 def footer_of(path: Path) -> pq.FileMetaData:
@@ -139,8 +137,8 @@ def named(folder: Path, **options: Any) -> DataFile:
 
 
 PLACES: Final[dict[str, Callable[..., Any]]] = {
-    "a data file": lambda folder, **options: list(read_data_file(named(folder, **options), **READ)),
-    "row groups": lambda folder, **options: RowGroupSize.of_file(named(folder, **options), **OPENED),
+    "a data file": lambda folder, **options: list(reader().rows(named(folder, **options), TableSchema.of(SCHEMA))),
+    "row groups": lambda folder, **options: reader().row_groups(named(folder, **options)),
 }
 
 
@@ -188,45 +186,35 @@ ARROW = pa.schema([with_id(1, pa.field("number", pa.int64())), with_id(2, pa.fie
 ROWS = pa.table([list(range(600)), [f"word {number % 3}" for number in range(600)]], schema=ARROW)
 
 
-def options(footers: KeptFooters | None, *names: str, dictionary_columns: bool = False) -> ReadOptions:
-    fields = [field for field in FIELDS if not names or field.name in names]
-    return ReadOptions(
-        schema=TableSchema.of(Schema(*fields), None),
-        io=local_io(),
-        table="db.t",
-        dictionary_columns=dictionary_columns,
-        footers=footers,
-    )
-
-
-def words(file: DataFile, read: ReadOptions) -> list[str]:
-    return [word for _, batch in read_data_file(file, **read) for word in batch.column("word").to_pylist()]
+def words(file: DataFile, files: FileReader, *names: str, is_encoded: bool = False) -> list[str]:
+    schema = TableSchema.of(Schema(*(field for field in FIELDS if not names or field.name in names)))
+    read = files.rows(file, schema, dictionary_columns=is_encoded)
+    return [word for _, batch in read for word in batch.column("word").to_pylist()]
 
 
 @pytest.mark.parametrize("is_encoded", [False, True], ids=["plain first", "dictionaries first"])
 def test_a_file_that_is_opened_again_gives_the_same_rows_without_its_footer(tmp_path: Path, is_encoded: bool) -> None:
     file = write_file(tmp_path / "a.parquet", ROWS, row_group_size=250)
-    footers = KeptFooters()
-    expected = ROWS["word"].to_pylist()
-    assert words(file, options(footers, dictionary_columns=is_encoded)) == expected
+    files, expected = reader(), ROWS["word"].to_pylist()
+    assert words(file, files, is_encoded=is_encoded) == expected
     lost = bytearray((tmp_path / "a.parquet").read_bytes())
     lost[-200:] = bytes(200)
     (tmp_path / "a.parquet").write_bytes(lost)
-    assert words(file, options(footers, "word", dictionary_columns=not is_encoded)) == expected
-    [batch] = read_rows(file, pa.array([7, 8]).to_numpy(), **options(footers))
+    assert words(file, files, "word", is_encoded=not is_encoded) == expected
+    [batch] = files.rows_at(file, pa.array([7, 8]).to_numpy(), TableSchema.of(Schema(*FIELDS)))
     assert batch.to_pylist() == ROWS.slice(7, 2).to_pylist()
 
 
 def test_footers_that_were_added_first_make_room_for_others(tmp_path: Path) -> None:
     files = [write_file(tmp_path / f"{name}.parquet", ROWS) for name in "abc"]
     sizes = KeptFooters()
-    assert words(files[0], options(sizes))
+    assert words(files[0], reader(footers=sizes))
     kept = sizes.get(files[0].path)
     assert kept is not None
     footers = KeptFooters(max_bytes=2 * kept.metadata.serialized_size)
     for file in (*files, files[1]):
-        words(file, options(footers))
+        words(file, reader(footers=footers))
     assert [footers.get(file.path) is not None for file in files] == [False, True, True]
     small = KeptFooters(max_bytes=1)
-    assert words(files[0], options(small))
+    assert words(files[0], reader(footers=small))
     assert small.get(files[0].path) is None

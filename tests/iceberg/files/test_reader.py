@@ -22,17 +22,9 @@ from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile, RowGroups, constant_to_json
 from icefloe.iceberg.files.opened_file import KeptProjections
-from icefloe.iceberg.files.reader import ReadOptions, plain_batch, read_data_file, read_rows
 from icefloe.iceberg.schemas.conversions import FilledField
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from support.tables.written_tables import (
-    describe,
-    local_io,
-    optional,
-    read_one,
-    with_id,
-    write_file,
-)
+from support.tables.written_tables import describe, optional, read_one, reader, with_id, write_file
 
 ID = NestedField(1, "id", LongType(), required=True)
 NAME = NestedField(2, "name", StringType())
@@ -53,7 +45,7 @@ def schema() -> TableSchema:
 
 def test_rows_come_in_order_with_the_position_of_each_batch_in_the_file(tmp_path: Path) -> None:
     file = flights(tmp_path, row_group_size=300)
-    read = list(read_data_file(file, schema=schema(), io=local_io(), table="db.t", batch_rows=128))
+    read = list(reader(batch_rows=128).rows(file, schema()))
     assert [first for first, _ in read] == [0, 128, 256, 300, 428, 556, 600, 728, 856, 900]
     assert all(batch["id"][0].as_py() == first for first, batch in read)
     assert all(batch.schema.equals(schema().arrow, check_metadata=True) for _, batch in read)
@@ -67,7 +59,7 @@ def test_rows_come_in_order_with_the_position_of_each_batch_in_the_file(tmp_path
 def test_rows_at_positions_are_exactly_those(tmp_path: Path, group: int, positions: list[int]) -> None:
     file = flights(tmp_path, row_group_size=group)
     wanted = np.array(positions, np.int64)
-    read = list(read_rows(file, wanted, schema=schema(), io=local_io(), table="db.t", batch_rows=64))
+    read = list(reader(batch_rows=64).rows_at(file, wanted, schema()))
     rows = pa.Table.from_batches(read, schema().arrow)
     assert rows.to_pylist() == ROWS.take(pa.array(wanted)).to_pylist()
     assert all(batch.num_rows for batch in read)
@@ -77,7 +69,7 @@ def test_rows_at_positions_are_exactly_those(tmp_path: Path, group: int, positio
 def test_positions_out_of_order_or_outside_the_file_are_refused(tmp_path: Path, positions: list[int]) -> None:
     wanted = np.array(positions, np.int64)
     with pytest.raises(ValueError, match="must be ascending from 0 to 1000"):
-        next(read_rows(flights(tmp_path), wanted, schema=schema(), io=local_io(), table="db.t"))
+        next(reader().rows_at(flights(tmp_path), wanted, schema()))
 
 
 def test_row_groups_without_wanted_rows_are_not_decoded(tmp_path: Path) -> None:
@@ -90,10 +82,10 @@ def test_row_groups_without_wanted_rows_are_not_decoded(tmp_path: Path) -> None:
     )
     Path(file.path).write_bytes(data)
     wanted = np.array([0, 260, 800], np.int64)
-    rows = list(read_rows(file, wanted, schema=schema(), io=local_io(), table="db.t", batch_rows=100))
+    rows = list(reader(batch_rows=100).rows_at(file, wanted, schema()))
     assert [row["id"] for batch in rows for row in batch.to_pylist()] == [0, 260, 800]
     with pytest.raises(TerminalError, match="cannot be decoded"):
-        list(read_data_file(file, schema=schema(), io=local_io(), table="db.t"))
+        list(reader().rows(file, schema()))
 
 
 def test_a_file_with_another_number_of_rows_than_the_metadata_says_is_refused(tmp_path: Path) -> None:
@@ -134,24 +126,23 @@ def test_a_bit_that_the_checksum_of_a_page_denies_is_damage(
 ) -> None:
     file = flipped(flights(tmp_path, write_page_checksum=True, compression="none"))
     file = replace(file, path=place + file.path)
-    options = ReadOptions(schema=schema(), io=FarIO(), table="db.t", dictionary_columns=dictionary_columns)
     said = r"flights.parquet of table db.t cannot be decoded: .*CRC checksum.*it is damaged"
     with pytest.raises(TerminalError, match=said):
-        list(read_data_file(file, **options))
+        list(reader(FarIO()).rows(file, schema(), dictionary_columns=dictionary_columns))
     with pytest.raises(TerminalError, match=said):
-        list(read_rows(file, np.array([5]), **options))
+        list(reader(FarIO()).rows_at(file, np.array([5]), schema(), dictionary_columns=dictionary_columns))
 
 
 def test_dictionary_columns_stay_encoded_and_decode_to_the_same_rows(tmp_path: Path) -> None:
     file = flights(tmp_path, row_group_size=300)
-    options = {"schema": schema(), "io": local_io(), "table": "db.t", "batch_rows": 128}
-    plain = [batch for _, batch in read_data_file(file, **options)]
-    encoded = [batch for _, batch in read_data_file(file, dictionary_columns=True, **options)]
+    files = reader(batch_rows=128)
+    plain = [batch for _, batch in files.rows(file, schema())]
+    encoded = [batch for _, batch in files.rows(file, schema(), dictionary_columns=True)]
     assert encoded[0].schema.field("name").type == pa.dictionary(pa.int32(), pa.large_string())
-    decoded = [plain_batch(batch, schema()) for batch in encoded]
+    decoded = [schema().plain(batch) for batch in encoded]
     assert decoded == plain
     taken = encoded[1].take(pa.array([3, 5]))
-    assert plain_batch(taken, schema()) == plain[1].take(pa.array([3, 5]))
+    assert schema().plain(taken) == plain[1].take(pa.array([3, 5]))
 
 
 def test_only_the_columns_of_the_schema_are_read(tmp_path: Path) -> None:
@@ -171,11 +162,11 @@ def row_groups(file: DataFile, first: int, stop: int) -> DataFile:
 def test_row_groups_are_read_as_a_file_of_their_own(tmp_path: Path, first: int, stop: int) -> None:
     part = row_groups(flights(tmp_path, row_group_size=300), first, stop)
     expected = ROWS.slice(300 * first, part.record_count)
-    options = ReadOptions(schema=schema(), io=local_io(), table="db.t", batch_rows=128)
-    read = list(read_data_file(part, **options))
+    files = reader(batch_rows=128)
+    read = list(files.rows(part, schema()))
     assert [batch["id"][0].as_py() - position for position, batch in read] == [300 * first] * len(read)
     assert pa.Table.from_batches([batch for _, batch in read]).to_pylist() == expected.to_pylist()
-    [second] = read_rows(part, np.array([1]), **options)
+    [second] = files.rows_at(part, np.array([1]), schema())
     assert second.to_pylist() == expected.slice(1, 1).to_pylist()
 
 
@@ -184,7 +175,7 @@ def test_row_groups_that_are_not_there_are_refused(tmp_path: Path) -> None:
     rewritten = flights(tmp_path, row_group_size=500)
     assert rewritten.path == part.path
     with pytest.raises(TerminalError):
-        list(read_data_file(part, schema=schema(), io=local_io(), table="db.t"))
+        list(reader().rows(part, schema()))
 
 
 INNER = StructType(NestedField(3, "x", LongType()), NestedField(4, "y", LongType()))

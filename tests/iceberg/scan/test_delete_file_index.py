@@ -38,7 +38,8 @@ from icefloe.iceberg.manifests.manifest_values import KeyTypes, key_types
 from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers, key_ranges, may_meet, may_share_key
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_deletes import write_equality_deletes
-from support.tables.written_tables import local_io, optional, with_id, write_file
+from support.tables.written_tables import optional, with_id, write_file
+from support.tables.written_tables import reader as table_reader
 
 HERE: Partition = (1, ("2020-01-01",))
 ELSEWHERE: Partition = (1, ("2020-01-02",))
@@ -242,7 +243,7 @@ def test_delete_files_that_delete_a_row_are_never_left_out(
         ranges(data.path, schema, modes[0], field_ids), ranges(deletes.path, TABLE, modes[1], field_ids)
     )
     compared = {field_ids: TableSchema.of(Schema(*(field for field in TABLE.fields if field.field_id in field_ids)))}
-    reader = EqualityDeletes({0: deletes}, schemas=compared, io=local_io(), table="db.t", memory_bytes=1 << 20)
+    reader = EqualityDeletes({0: deletes}, schemas=compared, reader=table_reader(), memory_bytes=1 << 20)
     deleted = reader.of(data, [0])
     event(f"left out: {not may}")
     assert may or not deleted

@@ -32,12 +32,11 @@ from pyiceberg.types import (
 
 from iceberg.filtered_files import described
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
-from icefloe.iceberg.files.reader import read_data_file
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, ManifestReader
 from icefloe.iceberg.scan.scan_tasks import file_condition
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from support.tables.written_tables import create_table
+from support.tables.written_tables import create_table, reader
 
 SPECS: tuple[tuple[tuple[str, Transform[Any, Any]], ...], ...] = (
     (),
@@ -73,10 +72,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
 @pytest.fixture(scope="module")
 def files(table: Table) -> Files:
     schema = TableSchema.at(table.metadata, None)
-    return [
-        (entry, [batch for _, batch in read_data_file(entry.data_file, schema=schema, io=table.io, table="db.t")])
-        for entry in entries(table)
-    ]
+    return [(entry, [batch for _, batch in reader(table.io).rows(entry.data_file, schema)]) for entry in entries(table)]
 
 
 def entries(table: Table) -> Iterable[DataEntry]:

@@ -48,7 +48,6 @@ from icefloe.iceberg.schemas.projection import (
     plan_narrowing,
     plan_projection,
     plan_promotion,
-    rows_in_schema,
 )
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
@@ -432,7 +431,7 @@ def place(city: str, kind: IntegerType | LongType) -> TableSchema:
 def test_columns_and_fields_of_structs_keep_their_values_under_their_new_names() -> None:
     before, after = place("town", IntegerType()), place("city", LongType())
     rows = [{"id": 7, "in_town": {"town": "Oslo", "gate": 3}}, {"id": 8, "in_town": None}]
-    found = rows_in_schema(pa.RecordBatch.from_pylist(rows, before.arrow), before, after)
+    found = after.rows_of(before, pa.RecordBatch.from_pylist(rows, before.arrow))
     assert found.schema.types == after.arrow.types
     assert found.to_pylist() == [{"id": 7, "in_city": {"city": "Oslo", "gate": 3}}, {"id": 8, "in_city": None}]
 
@@ -442,4 +441,4 @@ def test_a_null_of_a_column_that_became_required_later_is_kept() -> None:
     gate = NestedField(2, "gate", LongType(), required=True)
     after = TableSchema.of(Schema(ID, gate))
     rows = pa.RecordBatch.from_pylist([{"id": None}], before.arrow)
-    assert rows_in_schema(rows, before, after).to_pylist() == [{"id": None, "gate": None}]
+    assert after.rows_of(before, rows).to_pylist() == [{"id": None, "gate": None}]

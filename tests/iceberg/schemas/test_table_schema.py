@@ -30,12 +30,10 @@ from pyiceberg.types import (
 )
 
 from icefloe.errors import TerminalError
+from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.schemas.table_schema import (
-    ROW_ID,
     TableSchema,
-    inherited_row_ids,
     require_comparable_states,
-    with_row_id,
 )
 from support.tables.replaced_tables import table_of_schemas
 from support.tables.written_tables import create_table
@@ -238,8 +236,12 @@ def test_states_compare_only_if_schema_evolution_leads_from_one_to_the_other(
 def test_a_row_without_an_id_has_that_of_its_position(
     written: list[int | None], first_row_id: int | None, expected: list[int | None]
 ) -> None:
-    schema = with_row_id(TableSchema.of(COLUMNS, COLUMNS.name_mapping))
-    assert (schema.arrow.names[-1], schema.columns.find_field(ROW_ID).field_id) == (ROW_ID, 2**31 - 1 - 107)
+    schema = TableSchema.of(COLUMNS, COLUMNS.name_mapping).with_row_id()
+    assert schema.arrow.names[-1] == TableSchema.ROW_ID
+    assert schema.columns.find_field(TableSchema.ROW_ID).field_id == 2**31 - 1 - 107
     assert schema.name_mapping == COLUMNS.name_mapping
-    found = inherited_row_ids(pa.array(written, pa.int64()), first_row_id, np.array([2, 5, 6]))
+    file = DataFile(
+        path="f", file_format="PARQUET", spec_id=0, record_count=7, file_size_bytes=1, first_row_id=first_row_id
+    )
+    found = file.inherited_row_ids(pa.array(written, pa.int64()), np.array([2, 5, 6]))
     assert (found.to_pylist(), found.type) == (expected, pa.int64())

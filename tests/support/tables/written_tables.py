@@ -13,7 +13,7 @@ from pyiceberg.types import IcebergType, NestedField
 
 from icefloe.iceberg.catalog.file_io import open_file_io
 from icefloe.iceberg.data_file import DataFile, constant_to_json
-from icefloe.iceberg.files.reader import read_data_file
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.catalogs import open_sql_catalog
 
@@ -52,11 +52,7 @@ def _describe(table: Table, file: Any) -> DataFile:
 def read_table(table: Table, schema: Schema | None = None, **options: Any) -> pa.Table:
     """Every live row, read by icefloe."""
     columns = TableSchema.of(schema or table.schema(), table.metadata.name_mapping())
-    batches = [
-        batch
-        for file in data_files(table)
-        for _, batch in read_data_file(file, schema=columns, io=table.io, table="db.t", **options)
-    ]
+    batches = [batch for file in data_files(table) for _, batch in reader(table.io).rows(file, columns, **options)]
     return pa.Table.from_batches(batches, columns.arrow if not options.get("dictionary_columns") else None)
 
 
@@ -75,8 +71,12 @@ def describe(path: Path, rows: int) -> DataFile:
 def read_one(file: DataFile, *columns: NestedField, **options: Any) -> pa.Table:
     """All rows of one file as columns of a table schema."""
     schema = TableSchema.of(Schema(*columns), options.pop("name_mapping", None))
-    batches = [batch for _, batch in read_data_file(file, schema=schema, io=local_io(), table="db.t", **options)]
+    batches = [batch for _, batch in reader().rows(file, schema, **options)]
     return pa.Table.from_batches(batches, None if options.get("dictionary_columns") else schema.arrow)
+
+
+def reader(io: FileIO | None = None, **options: Any) -> FileReader:
+    return FileReader(io=io or local_io(), table="db.t", **options)
 
 
 def local_io() -> FileIO:

@@ -26,7 +26,7 @@ from icefloe.documents import (
 )
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
-from icefloe.iceberg.files.parquet_footer import KeptFooters
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 from icefloe.node.machine import BatchPlace, Machine
@@ -220,22 +220,25 @@ def remedy(store: Store) -> str:
     return f"delete everything below {store.url} and run again: the same range is planned again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MapInputs:
     """All that one map task reads, and its batch's folder. Tasks in other threads have inputs of their own."""
 
     folder: BatchFolder
     io: FileIO
-    footers: KeptFooters = field(default_factory=KeptFooters, repr=False, compare=False)
+
+    # Kept, because it keeps footers of files that are opened again.
+    @cached_property
+    def files(self) -> FileReader:
+        """Reads the table's files."""
+        return FileReader(io=self.io, table=self.folder.plan.table)
 
     def row_reader(self) -> TableRowReader:
         """Reads the table's files in the shape of the batch."""
         return TableRowReader(
             shape=self.folder.shape,
-            io=self.io,
-            table=self.folder.plan.table,
+            files=self.files,
             bound=RowLimit(memory_bytes=self.folder.memory_bytes),
-            footers=self.footers,
         )
 
     def file_effects(self, map_id: int) -> list[FileEffects]:
@@ -247,8 +250,6 @@ class MapInputs:
                 tuple(map(int, ids.split(","))): TableSchema.from_json(columns, name_mapping=plan.name_mapping)
                 for ids, columns in plan.equality_schemas.items()
             },
-            io=self.io,
-            table=plan.table,
+            reader=self.files,
             memory_bytes=self.folder.memory_bytes,
-            footers=self.footers,
         )

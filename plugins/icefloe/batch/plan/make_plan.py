@@ -18,6 +18,7 @@ from icefloe.documents import digest_of, document_digest, dump_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.deletes.equality_deletes import equality_schemas
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.summaries import summary_row_delta
@@ -134,7 +135,8 @@ def _tasks(scan: ScanPlan, schema: TableSchema, table: LoadedTable, spec: BatchS
         for task in scan.tasks
     ]
     groups = map_tasks(files, map_task_bytes=spec.map_task_bytes)
-    divided = divided_tasks(groups, io=table.io, table=table.name, map_task_bytes=spec.map_task_bytes)
+    reader = FileReader(io=table.io, table=table.name)
+    divided = divided_tasks(groups, reader, map_task_bytes=spec.map_task_bytes)
     return tuple(map_task_document(map_id, group, scan.delete_files) for map_id, group in enumerate(divided))
 
 

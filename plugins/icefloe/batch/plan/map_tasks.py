@@ -11,9 +11,9 @@ from typing import Any, Final
 from icefloe.batch.plan_document import DeleteState, FileTerms, FileWork, MapTask
 from icefloe.iceberg.data_file import DeleteFile, RowGroups
 from icefloe.iceberg.files.parquet_footer import RowGroupSize
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
-from icefloe.iceberg.table import FileIO
 from icefloe.storage.requests import map_parallel
 
 __all__ = ["PlannedFile", "map_task_document", "map_tasks"]
@@ -211,7 +211,7 @@ def _packed(
 
 
 def divided_tasks(
-    tasks: Sequence[tuple[ScanTask, ...]], *, io: FileIO, table: str, map_task_bytes: int
+    tasks: Sequence[tuple[ScanTask, ...]], files: FileReader, *, map_task_bytes: int
 ) -> list[tuple[ScanTask, ...]]:
     """Divides large tasks into several that read some row groups each.
 
@@ -221,13 +221,13 @@ def divided_tasks(
     if len(tasks) > _MOST_TASKS:
         return list(tasks)
     least_bytes = max(_LEAST_BYTES, _LEAST_SHARE * map_task_bytes)
-    large = [place for place, files in enumerate(tasks) if _may_be_divided(files, least_bytes)]
+    large = [place for place, task in enumerate(tasks) if _may_be_divided(task, least_bytes)]
 
     def parts_of(place: int) -> list[tuple[ScanTask, ...]]:
-        return list(_parts(tasks[place], io=io, table=table, map_task_bytes=map_task_bytes))
+        return list(_parts(tasks[place], files, map_task_bytes=map_task_bytes))
 
     parts = dict(zip(large, map_parallel(parts_of, large, at_once=_FOOTERS_AT_ONCE), strict=True))
-    return [part for place, files in enumerate(tasks) for part in parts.get(place, [files])]
+    return [part for place, task in enumerate(tasks) for part in parts.get(place, [task])]
 
 
 def _may_be_divided(files: Sequence[ScanTask], least_bytes: float) -> bool:
@@ -238,11 +238,9 @@ def _may_be_divided(files: Sequence[ScanTask], least_bytes: float) -> bool:
     )
 
 
-def _parts(
-    files: tuple[ScanTask, ...], *, io: FileIO, table: str, map_task_bytes: int
-) -> Iterator[tuple[ScanTask, ...]]:
+def _parts(files: tuple[ScanTask, ...], reader: FileReader, *, map_task_bytes: int) -> Iterator[tuple[ScanTask, ...]]:
     # An error is raised, also of a file that is gone: left to its task, a plan that is made again would be another one.
-    groups = [RowGroupSize.of_file(file.data_file, io=io, table=table) for file in files]
+    groups = [reader.row_groups(file.data_file) for file in files]
     rows = [group.rows for group in groups[0]]
     counts = [file.data_file.record_count for file in files]
     are_alike = all([group.rows for group in found] == rows for found in groups)

@@ -15,9 +15,8 @@ from pyroaring import BitMap64
 from icefloe.batch.plan_document import DeleteState, FileTerms, MapTask
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.parquet_footer import KeptFooters
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.table import FileIO
 
 __all__ = ["Effect", "FileEffects", "Positions", "RowSet", "WeightedRows", "task_file_effects"]
 
@@ -341,10 +340,8 @@ def task_file_effects(
     task: MapTask,
     *,
     equality_schemas: Mapping[tuple[int, ...], TableSchema],
-    io: FileIO,
-    table: str,
+    reader: FileReader,
     memory_bytes: int,
-    footers: KeptFooters | None = None,
 ) -> list[FileEffects]:
     """The files of a map task, each with the effects that its terms add up to.
 
@@ -360,11 +357,9 @@ def task_file_effects(
     deleted = DeletedPositions(
         task.delete_files,
         equality_schemas=equality_schemas,
-        io=io,
-        table=table,
+        reader=reader,
         data_files=[work.data_file for work in task.files],
         memory_bytes=memory_bytes // 2,
-        footers=footers,
     )
     return _file_effects(task, deleted.of)
 

@@ -1,8 +1,7 @@
 """The rows of data files as a map task reads them: touched rows that pass the filter."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,25 +10,9 @@ from pyroaring import BitMap64
 from icefloe.batch.rows.file_effects import FileEffects, Positions, listed
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.files.identical_columns import identical_columns
-from icefloe.iceberg.files.opened_file import KeptProjections
-from icefloe.iceberg.files.parquet_footer import KeptFooters
-from icefloe.iceberg.files.reader import (
-    ReadOptions,
-    check_values,
-    plain_batch,
-    read_data_file,
-    read_rows,
-)
-from icefloe.iceberg.schemas.table_schema import (
-    ROW_ID,
-    TableSchema,
-    inherited_row_ids,
-    inherited_sequence_numbers,
-    lineage_schema,
-)
-from icefloe.iceberg.table import FileIO
+from icefloe.iceberg.data_file import DataFile, DeleteFile
+from icefloe.iceberg.files.reader import FileReader
+from icefloe.iceberg.schemas.table_schema import TableSchema
 
 __all__ = ["ReadRows", "TableRowReader"]
 
@@ -64,17 +47,14 @@ class TableRowReader:
     """Reads the touched rows of files, or rows by position.
 
     Attributes:
+        files: keeps footers, because ways to compare rows read a few columns at a time, and so open a file again.
         bound: None: rows and dictionaries of any size.
-        footers: ways to compare rows read a few columns at a time, and so open a file again.
     """
 
     shape: RowShape
-    io: FileIO
-    table: str
+    files: FileReader
     bound: RowLimit | None = None
     decoded: DecodedBytes = field(default_factory=DecodedBytes, compare=False)
-    footers: KeptFooters = field(default_factory=KeptFooters, compare=False)
-    projections: KeptProjections = field(default_factory=KeptProjections, compare=False)
 
     def read(self, file: FileEffects) -> Iterator[ReadRows]:
         """The touched rows that the filter lets pass, in order, with their positions."""
@@ -89,7 +69,7 @@ class TableRowReader:
     def read_columns(self, data_file: DataFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """Some columns (None: all) of all rows in order; row ids that a file leaves to be inherited are null."""
         schema = self.shape.read if names is None else self.shape.read.select(names)
-        for _, batch in read_data_file(data_file, **self._options(data_file, schema)):
+        for _, batch in self._checked.rows(data_file, schema, dictionary_columns=True):
             yield batch
 
     def columns_of_equal_bytes(self, one: DataFile, other: DataFile) -> frozenset[str]:
@@ -100,28 +80,27 @@ class TableRowReader:
         # A name with a dot cannot be selected.
         if self.shape.has_row_id or any("." in name for name in self.shape.read.arrow.names):
             return frozenset()
-        return identical_columns(one, other, schema=self.shape.read, io=self.io, table=self.table, footers=self.footers)
+        return self.files.identical_columns(one, other, self.shape.read)
 
     def read_columns_at(
         self, data_file: DataFile, names: Sequence[str], positions: Positions
     ) -> Iterator[pa.RecordBatch]:
         """Some columns, of the rows at ascending positions, text decoded."""
         schema = self.shape.read.select(names)
-        for batch in read_rows(data_file, positions, **self._options(data_file, schema)):
-            yield plain_batch(batch, schema)
+        for batch in self._checked.rows_at(data_file, positions, schema, dictionary_columns=True):
+            yield schema.plain(batch)
 
     def read_lineage(self, file: FileEffects) -> Iterator[ReadRows]:
         """The row ids and last updated sequence numbers of touched rows, in order; null without row lineage."""
         data_file, touched = file.data_file, file.touched
-        options = self._options(data_file, lineage_schema(self.shape.read), dictionary_columns=False)
-        for first, batch in read_data_file(data_file, **options):
+        for first, batch in self._checked.rows(data_file, self.shape.read.lineage):
             in_batch = np.arange(first, first + batch.num_rows)
             needed = touched.among(in_batch)
             row_ids, numbers = batch.columns
             lineage = pa.RecordBatch.from_arrays(
                 [
-                    inherited_row_ids(row_ids, data_file.first_row_id, in_batch),
-                    inherited_sequence_numbers(numbers, data_file.first_row_id, data_file.sequence_number),
+                    data_file.inherited_row_ids(row_ids, in_batch),
+                    data_file.inherited_sequence_numbers(numbers),
                 ],
                 names=batch.schema.names,
             )
@@ -143,7 +122,7 @@ class TableRowReader:
 
     def with_valid_values(self, data_file: DataFile, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Compared rows that leave the map task; `ColumnError` if a value is not what its type allows."""
-        check_values(rows, data_file, table=self.table)
+        self.files.check_values(rows, data_file)
         return rows
 
     def plain(self, compared: pa.RecordBatch) -> pa.RecordBatch:
@@ -161,7 +140,7 @@ class TableRowReader:
             for positions, batch in self._at(file.data_file, touched.positions):
                 yield positions, batch, len(positions)
             return
-        for first, batch in read_data_file(file.data_file, **self._options(file.data_file, self.shape.read)):
+        for first, batch in self._checked.rows(file.data_file, self.shape.read, dictionary_columns=True):
             positions = np.arange(first, first + batch.num_rows)
             needed = touched.among(positions)
             if len(needed) == len(positions):
@@ -171,34 +150,25 @@ class TableRowReader:
 
     def _at(self, data_file: DataFile, positions: Positions | BitMap64) -> Iterator[tuple[Positions, pa.RecordBatch]]:
         start = 0
-        options = self._options(data_file, self.shape.read, dictionary_columns=False)
-        for batch in read_rows(data_file, positions, **options):
+        for batch in self._checked.rows_at(data_file, positions, self.shape.read):
             yield listed(positions[start : start + batch.num_rows]), batch
             start += batch.num_rows
 
-    def _options(self, data_file: DataFile, schema: TableSchema, *, dictionary_columns: bool = True) -> ReadOptions:
-        return ReadOptions(
-            schema=schema,
-            io=self.io,
-            table=self.table,
-            dictionary_columns=dictionary_columns,
-            decoded=partial(self._decoded, data_file),
-            bound=self.bound,
-            footers=self.footers,
-            projections=self.projections,
-        )
+    @property
+    def _checked(self) -> FileReader:
+        return replace(self.files, decoded=self._decoded, bound=self.bound)
 
-    def _decoded(self, data_file: DataFile, batch: pa.RecordBatch) -> None:
+    def _decoded(self, file: DataFile | DeleteFile, batch: pa.RecordBatch) -> None:
         self.decoded.add(batch)
-        self._refuse_too_large(data_file, batch)
+        self._refuse_too_large(file, batch)
 
-    def _refuse_too_large(self, data_file: DataFile, batch: pa.RecordBatch) -> None:
+    def _refuse_too_large(self, file: DataFile | DeleteFile, batch: pa.RecordBatch) -> None:
         if self.bound is not None:
-            self.bound.check(batch, place=f"data file {data_file.path} of table {self.table}")
+            self.bound.check(batch, place=f"{file.noun} {file.path} of table {self.files.table}")
 
     def _compared(self, batch: pa.RecordBatch, data_file: DataFile, positions: Positions) -> pa.RecordBatch:
         if self.shape.has_row_id:
-            place = batch.schema.get_field_index(ROW_ID)
-            row_ids = inherited_row_ids(batch.column(place), data_file.first_row_id, positions)
-            batch = batch.set_column(place, ROW_ID, row_ids)
+            place = batch.schema.get_field_index(TableSchema.ROW_ID)
+            row_ids = data_file.inherited_row_ids(batch.column(place), positions)
+            batch = batch.set_column(place, TableSchema.ROW_ID, row_ids)
         return self.shape.compared(batch)

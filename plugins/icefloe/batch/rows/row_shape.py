@@ -18,7 +18,7 @@ from icefloe.iceberg.schemas.column_paths import (
     identity_columns,
     resolve_identifier_columns,
 )
-from icefloe.iceberg.schemas.table_schema import ROW_ID, TableSchema, with_row_id
+from icefloe.iceberg.schemas.table_schema import TableSchema
 
 __all__ = ["RowShape", "ShuffledForm"]
 
@@ -83,10 +83,10 @@ class RowShape:
         wanted = {*delivered.arrow.names, *(path[0] for path in paths), *(row_filter.columns if row_filter else ())}
         read = table_schema if len(wanted) == len(table_schema.arrow) else table_schema.select(sorted(wanted))
         return cls(
-            read=with_row_id(read) if has_row_id else read,
+            read=read.with_row_id() if has_row_id else read,
             delivered=delivered,
             row_filter=row_filter,
-            identity=((ROW_ID,),) if has_row_id else paths,
+            identity=((TableSchema.ROW_ID,),) if has_row_id else paths,
             is_identity_carried=has_row_id or not has_columns(delivered.arrow, paths),
             hash_key=RowHashes.new_key() if hash_key is None else hash_key,
         )
@@ -94,7 +94,7 @@ class RowShape:
     @property
     def has_row_id(self) -> bool:
         """Files may leave row ids to be inherited."""
-        return self.identity == ((ROW_ID,),)
+        return self.identity == ((TableSchema.ROW_ID,),)
 
     @property
     def compared_schema(self) -> pa.Schema:

@@ -21,7 +21,6 @@ from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashe
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.iceberg.schemas.column_paths import identity_columns, resolve_identifier_columns
-from icefloe.iceberg.schemas.projection import rows_in_schema
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.sink import Sink
 
@@ -108,7 +107,7 @@ class WrittenColumns:
         if written.columns == self._delivered.columns and rows.schema.equals(schema):
             return rows
         try:
-            columns = rows_in_schema(rows.select(names), written, self._delivered)
+            columns = self._delivered.rows_of(written, rows.select(names))
         except (TerminalError, pa.ArrowException) as cause:
             name = self._session.pipeline.name
             raise TerminalError(

@@ -19,6 +19,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.deletes.equality_deletes import equality_schemas
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
@@ -209,8 +210,12 @@ class TableState:
         for batch, touched, _ in self._weighted_rows(reader):
             yield reader.plain(batch if len(touched) == batch.num_rows else batch.take(pa.array(touched)))
 
+    @property
+    def _files(self) -> FileReader:
+        return FileReader(io=self.table.io, table=self.table.name)
+
     def _reader(self) -> TableRowReader:
-        return TableRowReader(shape=self.shape, io=self.table.io, table=self.table.name)
+        return TableRowReader(shape=self.shape, files=self._files)
 
     def _weighted_rows(self, reader: TableRowReader) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64], int]]:
         """Read rows, the places of those in the state, and their weight."""
@@ -226,7 +231,6 @@ class TableState:
             yield from task_file_effects(
                 map_task_document(map_id, tasks, self.files.delete_files),
                 equality_schemas=schemas,
-                io=self.table.io,
-                table=self.table.name,
+                reader=self._files,
                 memory_bytes=self.memory_bytes,
             )

@@ -31,8 +31,7 @@ from icefloe.errors import TerminalError, one_line
 from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_data_file
 from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes, positions_by, runs_of_at_most
-from icefloe.iceberg.files.parquet_footer import KeptFooters
-from icefloe.iceberg.files.reader import read_data_file
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.storage.requests import map_parallel
 
@@ -215,7 +214,7 @@ _FIELDS: Final = (_PATH, _POSITION)
 
 
 def read_position_deletes(
-    delete_file: DeleteFile, *, data_files: Collection[str], io: FileIO, table: str
+    delete_file: DeleteFile, reader: FileReader, *, data_files: Collection[str]
 ) -> dict[str, BitMap64]:
     """The deleted positions, by data file; they may be after its end.
 
@@ -226,8 +225,8 @@ def read_position_deletes(
     paths = list(data_files)
     asked = pa.array(paths, pa.large_string())
     found: dict[str, BitMap64] = {}
-    for _, batch in read_data_file(delete_file, schema=_schema(), io=io, table=table, dictionary_columns=True):
-        _check(batch, delete_file, table)
+    for _, batch in reader.rows(delete_file, _schema(), dictionary_columns=True):
+        _check(batch, delete_file, reader.table)
         places, positions = _asked_rows(batch, asked)
         for place, run in positions_by(places, positions):
             found.setdefault(paths[place], BitMap64()).update(run)
@@ -291,15 +290,12 @@ class DeletedPositions:
         delete_files: Sequence[DeleteFile],
         *,
         equality_schemas: Mapping[tuple[int, ...], TableSchema],
-        io: FileIO,
-        table: str,
+        reader: FileReader,
         data_files: Sequence[DataFile],
         memory_bytes: int,
-        footers: KeptFooters | None = None,
     ) -> None:
         self._delete_files = delete_files
-        self._io = io
-        self._table = table
+        self._reader = reader
         self._data_files = frozenset(file.path for file in data_files)
         self._by_data_file: dict[int, Mapping[str, BitMap64]] = {}
         self._equality = EqualityDeletes(
@@ -309,10 +305,8 @@ class DeletedPositions:
                 if delete_file.content is FileContent.EQUALITY_DELETES
             },
             schemas=equality_schemas,
-            io=io,
-            table=table,
+            reader=reader,
             memory_bytes=memory_bytes // 2,
-            footers=footers,
         )
         self._vectors = VectorPrefetch(
             {
@@ -321,8 +315,8 @@ class DeletedPositions:
                 if delete_file.is_deletion_vector
             },
             data_files=[file.path for file in data_files],
-            io=io,
-            table=table,
+            io=reader.io,
+            table=reader.table,
             memory_bytes=memory_bytes // 2,
         )
 
@@ -359,9 +353,7 @@ class DeletedPositions:
         return self._by_data_file[delete_id]
 
     def _read(self, delete_id: int) -> Mapping[str, BitMap64]:
-        return read_position_deletes(
-            self._delete_files[delete_id], data_files=self._data_files, io=self._io, table=self._table
-        )
+        return read_position_deletes(self._delete_files[delete_id], self._reader, data_files=self._data_files)
 
     def _read_ahead(self, delete_id: int) -> list[int]:
         if is_local(self._delete_files[delete_id].path):

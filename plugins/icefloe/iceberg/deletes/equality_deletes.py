@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import IcebergType, NestedField, StructType
@@ -21,9 +20,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import is_local
 from icefloe.iceberg.data_file import DataFile, DeleteFile
-from icefloe.iceberg.files.opened_file import KeptProjections
-from icefloe.iceberg.files.parquet_footer import KeptFooters
-from icefloe.iceberg.files.reader import read_data_file
+from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema, covering_schema, schemas_before
 from icefloe.storage.requests import map_parallel
 
@@ -127,18 +124,13 @@ class EqualityDeletes:
         delete_files: Mapping[int, DeleteFile],
         *,
         schemas: Mapping[tuple[int, ...], TableSchema],
-        io: FileIO,
-        table: str,
+        reader: FileReader,
         memory_bytes: int,
-        footers: KeptFooters | None = None,
     ) -> None:
         self._delete_files = delete_files
         self._schemas = schemas
-        self._io = io
-        self._table = table
+        self._reader = reader
         self._memory_bytes = memory_bytes
-        self._footers = footers
-        self._projections = KeptProjections()
         self._hash_key = RowHashes.new_key()
         self._groups = list(_key_groups(delete_files, max(1, memory_bytes // _BYTES_PER_KEY)))
         self._kept: OrderedDict[_KeyGroup, HashIndex] = OrderedDict()
@@ -185,17 +177,7 @@ class EqualityDeletes:
 
     def _key_hashes(self, file: DataFile | DeleteFile, field_ids: tuple[int, ...]) -> Iterator[tuple[int, RowHashes]]:
         """(position of the first row, hashes of keys)."""
-        # Delete files are opened once, and by several threads.
-        footers, projections = (None, None) if isinstance(file, DeleteFile) else (self._footers, self._projections)
-        for first, batch in read_data_file(
-            file,
-            schema=self._schemas[field_ids],
-            io=self._io,
-            table=self._table,
-            dictionary_columns=True,
-            footers=footers,
-            projections=projections,
-        ):
+        for first, batch in self._reader.rows(file, self._schemas[field_ids], dictionary_columns=True):
             yield first, key_hashes(batch, self._hash_key)
 
 

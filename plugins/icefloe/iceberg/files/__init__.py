@@ -13,4 +13,4 @@ Read in this order:
 - `avro_container`: blocks, codecs and primitive values, bounded
 """
 
-__all__ = ["avro_container", "identical_columns", "opened_file", "parquet_footer", "reader"]
+__all__ = ["avro_container", "parquet_footer", "reader"]

@@ -14,14 +14,10 @@ from pyiceberg.schema import Schema
 
 from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
 from icefloe.iceberg.data_file import Constant, DataFile
+from icefloe.iceberg.files.opened_file import ProjectedFile
 from icefloe.iceberg.files.parquet_file import ParquetRows
-from icefloe.iceberg.files.parquet_footer import KeptFooters
-from icefloe.iceberg.files.reader import ProjectedFile, open_projected
 from icefloe.iceberg.schemas.conversions import FilledField
 from icefloe.iceberg.schemas.file_columns import FileColumn, leaves
-from icefloe.iceberg.schemas.table_schema import TableSchema
-
-__all__ = ["identical_columns"]
 
 _UNSIZED_CHUNKS: Final = re.compile(r"parquet-mr(?! version (1\.([3-9]|\d\d)|[2-9]))", re.IGNORECASE)
 """Writers that may have left a header out of a chunk's size, so that its bytes go on after its end (PARQUET-816)."""
@@ -41,6 +37,7 @@ class ColumnLayout:
 
     @property
     def size_bytes(self) -> int:
+        """Compressed bytes of all chunks."""
         return sum(size for _, size in self.ranges)
 
 
@@ -87,6 +84,7 @@ class FileLayout:
         return cls(decoding=written, columns=columns)
 
     def size_bytes(self, names: Iterable[str]) -> int:
+        """Compressed bytes of some columns."""
         return sum(self.columns[name].size_bytes for name in names)
 
 
@@ -144,22 +142,10 @@ _PIECE_BYTES: Final = 16 << 20
 
 
 def identical_columns(
-    one: DataFile,
-    other: DataFile,
-    *,
-    schema: TableSchema,
-    io: FileIO,
-    table: str,
-    footers: KeptFooters | None = None,
+    files: tuple[DataFile, DataFile], layouts: Sequence[FileLayout | None], *, io: FileIO, table: str
 ) -> frozenset[str]:
-    """Names of top-level columns with equal bytes, so equal values at equal positions, in two files.
-
-    Empty if the files are not Parquet of one layout, or the columns have few bytes. A column that both lack counts if
-    it has one value.
-    """
-    if {one.file_format, other.file_format} != {"PARQUET"}:
-        return frozenset()
-    first, second = (_layout(file, schema=schema, io=io, table=table, footers=footers) for file in (one, other))
+    """See `FileReader.identical_columns`."""
+    first, second = layouts
     if first is None or second is None or first.decoding != second.decoding:
         return frozenset()
     least_bytes = _LEAST_SHARE * first.size_bytes(first.columns)
@@ -167,18 +153,12 @@ def identical_columns(
     if first.size_bytes(likely) < least_bytes:
         return frozenset()
     unequal: set[str] = set()
+    one, other = files
     with _Pieces(one, io, table) as of_one, _Pieces(other, io, table) as of_other:
         for run in _runs(_spans(first, second, likely)):
             _compare(run, of_one, of_other, unequal)
     identical = [name for name in likely if name not in unequal]
     return frozenset(identical if first.size_bytes(identical) >= least_bytes else ())
-
-
-def _layout(
-    file: DataFile, *, schema: TableSchema, io: FileIO, table: str, footers: KeptFooters | None
-) -> FileLayout | None:
-    with open_projected(file, schema=schema, io=io, table=table, batch_rows=1, footers=footers) as opened:
-        return FileLayout.of(opened, schema.columns, file.constants)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,19 @@
-"""The contract of an opened data file of any format, and kept projections."""
+"""An opened data file: the contract of all formats, its rows in the table's schema, and kept projections."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+from pyiceberg.io import InputStream
 
 from icefloe.iceberg.data_file import Constant
 from icefloe.iceberg.schemas.file_columns import FileColumn, file_columns
 from icefloe.iceberg.schemas.projection import Projection, plan_projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
-
-__all__ = ["KeptProjections"]
-
 
 BATCH_BYTES: Final = 16 << 20
 """Approximate size of a decoded batch. Decoding takes four times as much; rows of several MiB come a few at a time."""
@@ -54,9 +55,43 @@ def selected_columns(names: Sequence[str], positions: Collection[int]) -> tuple[
     return [names[position] for position in read], {position: place for place, position in enumerate(read)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectedFile:
+    """An opened file, and the way from its own columns to the table's."""
+
+    source: InputStream
+    rows: OpenedFile
+    file_columns: tuple[FileColumn, ...]
+    projection: Projection
+    columns: list[str] | None
+    places: Mapping[int, int]
+    decoded: Callable[[pa.RecordBatch], None] | None
+
+    def batches(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
+        """The rows of consecutive row groups, in the file's own columns."""
+        for batch in self.rows.batches(groups, self.columns):
+            if self.decoded is not None:
+                self.decoded(batch)
+            yield batch
+
+    def project(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of the file's own columns as one of the table's."""
+        return self.projection.apply(batch, self.places)
+
+    def rows_of(self, groups: list[int], wanted: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """The rows at positions within a run; stops decoding after the last one."""
+        # Positions 3 and 9 in batches of 4 rows:  row 3 of the first batch, none of the second, row 1 of the third.
+        start = 0
+        for batch in self.batches(groups) if len(wanted) else ():
+            in_batch, wanted = np.split(wanted, [np.searchsorted(wanted, start + batch.num_rows)])
+            if len(in_batch):
+                yield self.project(batch.take(pa.array(in_batch - start)))
+            if not len(wanted):
+                return
+            start += batch.num_rows
+
+
 _KEPT_SCHEMAS: Final = 8
-
-
 _Made = tuple[tuple[FileColumn, ...], Projection]
 _MadeFor = tuple[TableSchema, pa.Schema, Mapping[str, Constant]]
 

@@ -15,12 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import InputStream
 
-from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
-from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.table import FileIO
 from icefloe.iceberg.unreadable import EncryptedRowsError, UndecodableError
 
-__all__ = ["KeptFooters", "RowGroupSize"]
+__all__ = ["RowGroupSize"]
 
 
 _LIKELY_BYTES: Final = 64 << 10
@@ -256,11 +253,8 @@ class RowGroupSize:
     size_bytes: int
 
     @classmethod
-    def of_file(cls, file: DataFile, *, io: FileIO, table: str) -> list[Self]:
-        """The row groups of a Parquet file, in order, by its footer."""
-        opener = data_file_input(io, file.path, table=table)
-        with reading_data_file(file.path, table=table), opener.open() as source:
-            metadata = read_footer(source)
+    def of_footer(cls, metadata: pq.FileMetaData) -> list[Self]:
+        """The row groups of a file, in order."""
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         return [
             cls(

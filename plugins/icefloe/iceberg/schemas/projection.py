@@ -8,7 +8,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
-from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from icefloe.iceberg.data_file import Constant, constant_from_json
@@ -26,11 +25,10 @@ from icefloe.iceberg.schemas.conversions import (
     keep,
     null_array,
 )
-from icefloe.iceberg.schemas.file_columns import FileColumn, file_columns, is_list
-from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.schemas.file_columns import FileColumn, is_list
 from icefloe.iceberg.unreadable import ColumnError
 
-__all__ = ["Projection", "plan_projection", "rows_in_schema"]
+__all__ = ["Projection", "plan_projection"]
 
 
 _TEXT: Final = (
@@ -297,14 +295,3 @@ class _Planner:
 
 def _name(path: _Path) -> str:
     return ".".join(path)
-
-
-def rows_in_schema(rows: pa.RecordBatch, of: TableSchema, to: TableSchema) -> pa.RecordBatch:
-    """Rows with another schema's columns; a missing column gets its initial default.
-
-    Nulls of a column that became required later are kept.
-    """
-    columns = file_columns(rows.schema, create_mapping_from_schema(of.columns))
-    optional = Schema(*(field.model_copy(update={"required": False}) for field in to.columns.fields))
-    projection = plan_projection(columns, optional, {})
-    return projection.apply(rows, {place: place for place in range(rows.num_columns)})

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.name_mapping import NameMapping
+from pyiceberg.table.name_mapping import NameMapping, create_mapping_from_schema
 from pyiceberg.types import (
     DateType,
     DecimalType,
@@ -34,20 +31,11 @@ from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.data_file import constant_to_json
 from icefloe.iceberg.schemas.arrow_types import arrow_schema, initial_value
 from icefloe.iceberg.schemas.column_paths import selected_schema
+from icefloe.iceberg.schemas.file_columns import file_columns
+from icefloe.iceberg.schemas.projection import plan_projection
 from icefloe.iceberg.table import ancestry
 
-__all__ = [
-    "ROW_ID",
-    "TableSchema",
-    "covering_schema",
-    "inherited_row_ids",
-    "inherited_sequence_numbers",
-    "lineage_schema",
-    "require_comparable_states",
-    "schemas_before",
-    "widest_types",
-    "with_row_id",
-]
+__all__ = ["TableSchema", "covering_schema", "require_comparable_states", "schemas_before", "widest_types"]
 
 
 _FLOATS: Final = ("float", "double")
@@ -65,6 +53,9 @@ class TableSchema:
     columns: Schema
     name_mapping: NameMapping | None
     arrow: pa.Schema
+
+    ROW_ID: ClassVar = "_icefloe_row_id"
+    """The name under which row ids are read; no column that icefloe delivers has it."""
 
     @classmethod
     def at(cls, metadata: TableMetadata, snapshot_id: int | None, *, after_snapshot_id: int | None = None) -> Self:
@@ -127,6 +118,36 @@ class TableSchema:
         """
         columns = selected_schema(self.columns, names)
         return type(self).of(columns, self.name_mapping)
+
+    def with_row_id(self) -> Self:
+        """The same columns, followed by the row id."""
+        return type(self).of(Schema(*self.columns.fields, _row_id()), self.name_mapping)
+
+    @property
+    def lineage(self) -> Self:
+        """The row id and the last updated sequence number only."""
+        number = NestedField(_SEQUENCE_NUMBER_FIELD_ID, _SEQUENCE_NUMBER, LongType(), required=False)
+        return type(self).of(Schema(_row_id(), number), self.name_mapping)
+
+    def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of these columns, text decoded if it is dictionary-encoded."""
+        columns = [
+            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+    def rows_of(self, other: "TableSchema", rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of another schema with these columns; a missing column gets its initial default.
+
+        Nulls of a column that became required later are kept.
+        """
+        columns = file_columns(rows.schema, create_mapping_from_schema(other.columns))
+        optional = Schema(*(field.model_copy(update={"required": False}) for field in self.columns.fields))
+        return plan_projection(columns, optional, {}).apply(rows, {place: place for place in range(rows.num_columns)})
+
+
+def _row_id() -> NestedField:
+    return NestedField(_ROW_ID_FIELD_ID, TableSchema.ROW_ID, LongType(), required=False)
 
 
 def _fields(kind: IcebergType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, NestedField]]:
@@ -239,50 +260,9 @@ def schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None]) 
     return [schema for schema in metadata.schemas if schema.schema_id in schema_ids]
 
 
-ROW_ID: Final = "_icefloe_row_id"
-"""The name under which row ids are read; no column that icefloe delivers has it."""
-_FIELD_ID: Final = 2147483540
+_ROW_ID_FIELD_ID: Final = 2147483540
 _SEQUENCE_NUMBER: Final = "_last_updated_sequence_number"
 _SEQUENCE_NUMBER_FIELD_ID: Final = 2147483539
-
-
-def with_row_id(schema: TableSchema) -> TableSchema:
-    """The same columns, followed by the row id."""
-    columns = Schema(*schema.columns.fields, NestedField(_FIELD_ID, ROW_ID, LongType(), required=False))
-    return TableSchema.of(columns, schema.name_mapping)
-
-
-def lineage_schema(schema: TableSchema) -> TableSchema:
-    """The row id and the last updated sequence number only."""
-    columns = Schema(
-        NestedField(_FIELD_ID, ROW_ID, LongType(), required=False),
-        NestedField(_SEQUENCE_NUMBER_FIELD_ID, _SEQUENCE_NUMBER, LongType(), required=False),
-    )
-    return TableSchema.of(columns, schema.name_mapping)
-
-
-def inherited_row_ids(row_ids: pa.Array, first_row_id: int | None, positions: NDArray[np.int64]) -> pa.Array:
-    """Row ids from the file, otherwise by position.
-
-    Args:
-        first_row_id: of the file; None: it has no row ids by which its step could pair updates, whatever the file says.
-    """
-    if first_row_id is None:
-        return pa.nulls(len(row_ids), pa.int64())
-    if not row_ids.null_count:
-        return row_ids
-    return pc.coalesce(row_ids, pa.array(positions + first_row_id, pa.int64()))
-
-
-def inherited_sequence_numbers(numbers: pa.Array, first_row_id: int | None, sequence_number: int) -> pa.Array:
-    """Sequence numbers from the file, otherwise of the commit that added it.
-
-    Args:
-        first_row_id: of the file; None: its rows have no lineage, whatever the file says.
-    """
-    if first_row_id is None:
-        return pa.nulls(len(numbers), pa.int64())
-    return pc.fill_null(numbers, sequence_number)
 
 
 def covering_schema(schema: Schema, others: Sequence[Schema]) -> Schema:
