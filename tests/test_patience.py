@@ -38,7 +38,7 @@ def stuck() -> Iterator[threading.Event]:
     yield let_go
     let_go.set()
     for thread in threading.enumerate():
-        if thread.name == patience._THREAD_NAME:
+        if thread.name.startswith(patience._THREAD_NAME):
             thread.join(10)
     patience._unanswered.clear()
 

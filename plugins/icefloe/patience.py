@@ -4,13 +4,13 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import Any, Final, Self, TypeVar
 
 from icefloe.errors import TerminalError
-from icefloe.threads import BegunThread
+from icefloe.threads import Lane
 
 __all__ = ["Patience", "Silence", "answer_within", "brief_seconds", "has_given_up", "patience_seconds"]
 
@@ -107,22 +107,18 @@ class _Unanswered:
 
     def __init__(self) -> None:
         self.calls: set[Future[Any]] = set()
-        self._next_try = 0.0
+        self.silence = Silence()
 
     @property
     def is_paused(self) -> bool:
         """True if so many wait, perhaps for ever, that one more call is made only now and then."""
-        return len(self.calls) >= _MOST_UNANSWERED and monotonic() < self._next_try
+        return len(self.calls) >= _MOST_UNANSWERED and self.silence.is_recent
 
     def pause(self) -> None:
         """The more calls wait, the longer until another is let through."""
         # A minute with 4 waiting calls, two with 5, up to an hour: each call that is let through may leave a thread.
         doublings = min(max(len(self.calls) - _MOST_UNANSWERED, 0), 10)
-        self._next_try = monotonic() + min(_FIRST_PAUSE_SECONDS * 2**doublings, _LONGEST_PAUSE_SECONDS)
-
-    def end_pause(self) -> None:
-        """A call ended in time, whatever its result, and left no thread."""
-        self._next_try = 0.0
+        self.silence.begin(min(_FIRST_PAUSE_SECONDS * 2**doublings, _LONGEST_PAUSE_SECONDS))
 
 
 _unanswered: Final[defaultdict[str, _Unanswered]] = defaultdict(_Unanswered)
@@ -143,8 +139,6 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
         TimeoutError: the call did not end in time, or was not made.
         MemoryError: the system refused the thread, or memory for it.
     """
-    answer: Future[Answer] = Future()
-    context = copy_context()
     if place:
         with _unanswered_lock:
             earlier = _unanswered[place]
@@ -154,43 +148,35 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
                 )
             if len(earlier.calls) >= _MOST_UNANSWERED:
                 earlier.pause()
-
-    def run() -> None:
-        try:
-            answer.set_result(context.run(call))
-        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
-            answer.set_exception(error)
-        with _unanswered_lock:
-            if place in _unanswered:
-                _unanswered[place].calls.discard(answer)
-
-    BegunThread(target=run, name=_THREAD_NAME, daemon=True).start()
-    done, _ = wait([answer], timeout=seconds)
-    if not done:
-        _give_up(answer, place)
+    answer = Lane(threads=1, name=_THREAD_NAME, daemon=True).submit(call)
+    wait([answer], timeout=seconds)
+    if _is_given_up(answer, place):
         raise TimeoutError(f"no answer within {seconds:.3g} seconds")
-    if place:
-        _note_end(place, is_well=answer.exception() is None)
     return answer.result()
 
 
-def _note_end(place: str, *, is_well: bool) -> None:
+def _is_given_up(answer: Future[Any], place: str) -> bool:
     with _unanswered_lock:
-        if is_well:
-            # It answers again: calls that still wait for an earlier answer no longer count.
-            _unanswered.pop(place, None)
-        else:
-            _unanswered[place].end_pause()
-
-
-def _give_up(answer: Future[Any], place: str) -> None:
-    with _unanswered_lock:
-        # It may have ended since the wait. Then nothing would ever take it out of the calls that still run.
-        if place and not answer.done():
+        if answer.done():
+            if place and answer.exception() is None:
+                # It answers again: calls that still wait for an earlier answer no longer count.
+                _unanswered.pop(place, None)
+            elif place:
+                _unanswered[place].silence.end()
+            return False
+        if place:
             _unanswered[place].calls.add(answer)
             _unanswered[place].pause()
+    answer.add_done_callback(partial(_forget, place))
+    return True
+
+
+def _forget(place: str, answer: Future[Any]) -> None:
+    with _unanswered_lock:
+        if place in _unanswered:
+            _unanswered[place].calls.discard(answer)
 
 
 def has_given_up() -> bool:
     """True if a call that was given up still runs: a library may wait for it when the process ends."""
-    return any(thread.name == _THREAD_NAME for thread in threading.enumerate())
+    return any(thread.name.startswith(_THREAD_NAME) for thread in threading.enumerate())

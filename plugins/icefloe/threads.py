@@ -3,21 +3,19 @@
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import CancelledError, Future, wait
 from contextvars import copy_context
 from functools import partial
-from itertools import count
 from threading import Event, Lock, Thread, current_thread
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, TypeVar
 
-__all__ = ["BegunThread", "Lanes", "map_in_threads"]
+__all__ = ["Lanes", "map_in_threads"]
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 _BIRTH_SECONDS: Final = 60
-_NO_ANSWER: Final = object()
 
 
 class BegunThread(Thread):
@@ -62,7 +60,7 @@ def map_in_threads(call: Callable[[Item], Answer], items: Sequence[Item], *, thr
     """The results of a call for each item, in the order of the items. After an error no further call is begun.
 
     Args:
-        threads: number of calls at once.
+        threads: number of calls at once; fewer if the system refuses some of the threads.
 
     >>> map_in_threads(str, range(3), threads=2, name="example")
     ['0', '1', '2']
@@ -72,124 +70,87 @@ def map_in_threads(call: Callable[[Item], Answer], items: Sequence[Item], *, thr
 
     Raises:
         BaseException: of several calls the error of the first item, after all calls have ended.
-        MemoryError: the system refused a thread, or memory to end its call.
+        MemoryError: the system refused all threads, or memory to end a call.
     """
-    calls = _Calls(call, items)
-    begun: list[BegunThread] = []
+    lane, is_over = Lane(threads=threads, name=name), Event()
+
+    def make(item: Item) -> Answer:
+        if is_over.is_set():
+            raise CancelledError
+        try:
+            return call(item)
+        except BaseException:
+            is_over.set()
+            raise
+
+    answers: list[Future[Answer]] = []
     try:
-        refusal = _begin(begun, calls.make, number=min(threads, len(items)), name=name)
-        if refusal is not None:
-            calls.is_over.set()
-        _join(begun)
+        answers.extend(lane.submit(partial(make, item)) for item in items)
+        _wait_for(lane, answers)
     except KeyboardInterrupt:
-        calls.is_over.set()
-        _join(begun)
+        is_over.set()
+        _wait_for(lane, answers)
         raise
     finally:
-        calls.is_over.set()
-    if refusal is not None:
-        raise refusal
-    return calls.answers()
+        is_over.set()
+    errors = (answer.exception() for answer in answers)
+    if (first := next((each for each in errors if each and not isinstance(each, CancelledError)), None)) is not None:
+        raise first
+    return [answer.result() for answer in answers]
 
 
-def _begin(begun: list[BegunThread], target: Callable[[], object], *, number: int, name: str) -> Exception | None:
-    """Adds each thread to ``begun``; returns the error of one that could not be started."""
-    for each in range(number):
-        thread = BegunThread(target=target, name=f"{name}_{each}")
-        try:
-            thread.start()
-        except (MemoryError, RuntimeError) as refusal:
-            return refusal
-        begun.append(thread)
-    return None
-
-
-def _join(begun: Sequence[BegunThread]) -> None:
-    for thread in begun:
+def _wait_for(lane: "Lane", answers: Collection[Future[Any]]) -> None:
+    while answers:
+        is_at_work = lane.is_at_work
         # Second by second: Python would handle a signal that comes right before a wait without a limit only after it.
-        while thread.is_alive():
-            thread.join(1)
-
-
-class _Calls(Generic[Item, Answer]):
-    def __init__(self, call: Callable[[Item], Answer], items: Sequence[Item]) -> None:
-        self._call = call
-        self._items = items
-        # Each number is taken once: the counter is one step of the interpreter.
-        self._numbers = count()
-        self._answers: list[object] = [_NO_ANSWER] * len(items)
-        self._errors: dict[int, BaseException] = {}
-        self.is_over = Event()
-
-    def make(self) -> None:
-        while not self.is_over.is_set() and (number := next(self._numbers)) < len(self._items):
-            try:
-                self._answers[number] = self._call(self._items[number])
-            except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
-                self.is_over.set()
-                self._errors[number] = error
-
-    def answers(self) -> list[Answer]:
-        """Called when all threads have ended."""
-        if self._errors:
-            raise self._errors[min(self._errors)]
-        if any(answer is _NO_ANSWER for answer in self._answers):
+        answers = wait(answers, timeout=1 if is_at_work else 0).not_done
+        if answers and not is_at_work:
             raise MemoryError("a thread of this process ended in the middle of its work")
-        return cast("list[Answer]", self._answers)
 
 
-class Lanes:
-    """Runs calls in lanes. Each lane has a few threads; further calls wait for one.
+class Lane:
+    """Runs calls in a few threads; further calls wait for one.
 
-    A thread is started when a call needs it, and ends when its lane has no more calls. So there may be many lanes, if
-    few are ever full.
+    A thread is started when a call needs it, and ends when there are no more calls.
+
+    Args:
+        daemon: the end of the process does not wait for the calls.
     """
 
-    def __init__(self, *, threads: int, name: str) -> None:
-        self._threads = threads
-        self._name = name
-        self._lanes: dict[str, _Lane] = {}
-        self._lock = Lock()
-
-    def submit(self, lane: str, call: Callable[[], Answer]) -> Future[Answer]:
-        """Runs a call in the lane of a catalog or store. `MemoryError` if the system refuses the only thread."""
-        with self._lock:
-            if lane not in self._lanes:
-                self._lanes[lane] = _Lane(threads=self._threads, name=self._name)
-        future: Future[Answer] = Future()
-        # In the context of the caller: by it Airflow's triggerer tells to which trigger a line of its log belongs.
-        self._lanes[lane].add(partial(_settle, future, partial(copy_context().run, call)))
-        return future
-
-    async def run(self, lane: str, call: Callable[[], Answer]) -> Answer:
-        """Runs a call in its lane and waits for it. If the caller is cancelled, a call that has not begun is too."""
-        return await asyncio.wrap_future(self.submit(lane, call))
-
-
-class _Lane:
-    """Waiting calls of one lane, and its threads."""
-
-    def __init__(self, *, threads: int, name: str) -> None:
+    def __init__(self, *, threads: int, name: str, daemon: bool = False) -> None:
         self._most = threads
         self._name = name
+        self._daemon = daemon
         self._waiting: deque[Callable[[], None]] = deque()
         self._begun: set[Thread] = set()
         self._lock = Lock()
 
-    def add(self, call: Callable[[], None]) -> None:
+    @property
+    def is_at_work(self) -> bool:
+        """False if no thread is left that could make a call."""
         with self._lock:
-            self._waiting.append(call)
-            # A thread that got no memory in the middle of its work is gone.
-            self._begun = {thread for thread in self._begun if thread.is_alive()}
+            return any(thread.is_alive() for thread in self._begun)
+
+    def submit(self, call: Callable[[], Answer]) -> Future[Answer]:
+        """Runs a call; `MemoryError` if the system refuses the only thread."""
+        answer: Future[Answer] = Future()
+        # In the context of the caller: by it Airflow's triggerer tells to which trigger a line of its log belongs.
+        settle = partial(_settle, answer, partial(copy_context().run, call))
+        with self._lock:
+            self._waiting.append(settle)
+            if len(self._begun) >= self._most:
+                # A thread that got no memory in the middle of its work is gone.
+                self._begun = {thread for thread in self._begun if thread.is_alive()}
             if len(self._begun) < self._most:
                 self._begin()
+        return answer
 
     def _begin(self) -> None:
-        thread = BegunThread(target=self._work, name=self._name)
+        thread = BegunThread(target=self._work, name=f"{self._name}_{len(self._begun)}", daemon=self._daemon)
         try:
             thread.start()
         except MemoryError:
-            if not self._begun:
+            if not any(thread.is_alive() for thread in self._begun):
                 self._waiting.pop()
                 raise
             # The threads that are there make the call, later.
@@ -206,6 +167,23 @@ class _Lane:
                 return self._waiting.popleft()
             self._begun.discard(current_thread())
             return None
+
+
+class Lanes:
+    """Lanes by the names of catalogs and stores. There may be many of them, if few are ever full."""
+
+    def __init__(self, *, threads: int, name: str) -> None:
+        self._threads = threads
+        self._name = name
+        self._lanes: dict[str, Lane] = {}
+
+    def submit(self, lane: str, call: Callable[[], Answer]) -> Future[Answer]:
+        """Runs a call in the lane of a catalog or store; see `Lane.submit`."""
+        return self._lanes.setdefault(lane, Lane(threads=self._threads, name=self._name)).submit(call)
+
+    async def run(self, lane: str, call: Callable[[], Answer]) -> Answer:
+        """Runs a call in its lane and waits for it. If the caller is cancelled, a call that has not begun is too."""
+        return await asyncio.wrap_future(self.submit(lane, call))
 
 
 def _settle(future: Future[Answer], call: Callable[[], Answer]) -> None:

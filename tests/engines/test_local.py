@@ -1,7 +1,6 @@
 import threading
 from collections.abc import Callable
 from itertools import count
-from typing import Any
 
 import pytest
 
@@ -37,24 +36,32 @@ def test_no_more_tasks_run_at_once_than_the_memory_of_the_process_holds() -> Non
 
 @pytest.mark.parametrize("started", [0, 1])
 @pytest.mark.parametrize(
-    "work",
-    [
-        lambda: map_parallel(str, range(5)),
-        lambda: LocalEngine(threads=4).map(str, range(5)),
-        lambda: [answer_within(60, lambda: 1) for _ in range(2)],
-    ],
-    ids=["requests", "tasks", "catalog"],
+    "work", [lambda: map_parallel(str, range(5)), lambda: LocalEngine(threads=4).map(str, range(5))]
 )
-def test_a_thread_that_the_system_refuses_is_a_lack_of_memory(
-    work: Callable[[], Any], started: int, monkeypatch: pytest.MonkeyPatch
+def test_work_goes_on_in_the_threads_that_the_system_grants(
+    work: Callable[[], list[str]], started: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    refuse_threads(monkeypatch, after=started)
+    if started:
+        assert work() == ["0", "1", "2", "3", "4"]
+        return
+    with pytest.raises(MemoryError, match="the system lets this process start no further thread"):
+        work()
+
+
+def test_a_thread_that_the_system_refuses_a_catalog_is_a_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_threads(monkeypatch, after=1)
+    assert answer_within(60, lambda: 1) == 1
+    with pytest.raises(MemoryError, match="the system lets this process start no further thread"):
+        answer_within(60, lambda: 1)
+
+
+def refuse_threads(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
     start, numbers = threading.Thread.start, count()
 
     def refused(thread: threading.Thread) -> None:
-        if next(numbers) >= started:
+        if next(numbers) >= after:
             raise RuntimeError("can't start new thread")
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", refused)
-    with pytest.raises(MemoryError, match="the system lets this process start no further thread"):
-        work()
