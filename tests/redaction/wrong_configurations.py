@@ -155,7 +155,6 @@ CASES = [
     table("a session token and a table that echoes", dynamodb_session_token=SECRET),
     table("a session token with a line break inside and a table", dynamodb_session_token=f"{SECRET}\nx"),
     table("a token and a table that nobody serves", dynamodb_session_token=SECRET, dynamodb_endpoint="{closed}"),
-    table("an external id and no such role", dynamodb_role_arn="none", dynamodb_external_id=SECRET),
     table("a table at an endpoint with a user", dynamodb_endpoint=f"https://user:{QUOTED}@dynamodb.example.com"),
     table("a table at an endpoint that is none", dynamodb_endpoint=SECRET),
     table("a table in a region that is none", dynamodb_region=SECRET),

@@ -66,10 +66,8 @@ def test_a_certificate_of_another_authority_is_refused_at_once(
         for call in (probe, lambda store: store.get("key"), lambda store: list(store.list(""))):
             with pytest.raises(TerminalError) as caught:
                 call(store_at(proxy, authority.bundle))
-            assert f"the certificate of https://127.0.0.1:{proxy.port} is refused: no authority that is trusted" in (
-                str(caught.value)
-            )
-            assert "name the authority's file in 'root_certificate' of this store or in SSL_CERT_FILE" in (
+            assert f"the certificate of https://127.0.0.1:{proxy.port} is refused (" in (str(caught.value))
+            assert "name its authority's file in 'root_certificate' of this store or in SSL_CERT_FILE" in (
                 str(caught.value)
             )
         # Obstore would have tried each of the requests eleven times. The probe has three: it looks and tidies up.
@@ -79,8 +77,8 @@ def test_a_certificate_of_another_authority_is_refused_at_once(
 @pytest.mark.parametrize(
     ("name", "ends_in", "reason"),
     [
-        (HERE, timedelta(hours=-1), "is refused: it has expired; renew it, or set this machine's clock"),
-        (DNSName("s3.example.com"), timedelta(days=1), "is refused: it was issued for another name; correct the end"),
+        (HERE, timedelta(hours=-1), "is refused (Expired); "),
+        (DNSName("s3.example.com"), timedelta(days=1), "is refused (NotValidForName); "),
     ],
 )
 def test_a_certificate_with_a_fault_is_refused_at_once(

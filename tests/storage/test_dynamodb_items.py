@@ -3,11 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import parse_qs
 from uuid import uuid4
 
 import pytest
-from botocore.session import Session
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -159,38 +157,6 @@ def test_the_documented_rights_are_enough_and_none_is_too_much(url):
             allowed = set(RIGHTS) - {right}
             with pytest.raises(TerminalError, match="access to this table is denied"):
                 use(open_store(url + uuid4().hex, options=table.options()), table)
-
-
-def test_a_role_is_assumed_with_its_external_id_and_signs_the_requests(table, monkeypatch):
-    asked = []
-
-    class Answered:
-        status_code, headers = 200, {"content-type": "text/xml"}
-        content = (
-            b'<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>'
-            b"<AccessKeyId>ASSUMED</AccessKeyId><SecretAccessKey>assumed-s3cr3t</SecretAccessKey><SessionToken>"
-            b"assumed-t0ken</SessionToken><Expiration>2036-01-01T00:00:00Z</Expiration></Credentials>"
-            b"</AssumeRoleResult></AssumeRoleResponse>"
-        )
-
-    def answer(request: Any, **_: Any) -> Answered:
-        """The answer of Amazon's token service."""
-        asked.append(parse_qs(request.body.decode() if isinstance(request.body, bytes) else request.body))
-        return Answered()
-
-    original = Session.create_client
-
-    def create_client(self: Session, name: str, **options: Any) -> Any:
-        client = original(self, name, **options)
-        if name == "sts":
-            client.meta.events.register("before-send.sts", answer)
-        return client
-
-    monkeypatch.setattr(Session, "create_client", create_client)
-    role = {"dynamodb_role_arn": "arn:aws:iam::123456789012:role/floe", "dynamodb_external_id": "ours"}
-    assert open_store("dynamodb://icefloe", options=table.access | role).create("key", b"x")
-    assert [(each["RoleArn"], each["ExternalId"]) for each in asked] == [([role["dynamodb_role_arn"]], ["ours"])]
-    assert all("Credential=ASSUMED/" in header for header in table.authorizations)
 
 
 def test_keys_of_amazons_s3_open_the_table_and_those_of_another_service_do_not():

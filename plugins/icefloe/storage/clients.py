@@ -96,11 +96,6 @@ class RemoteClients:
                 raise
         self._silence.was_met = True
 
-    def pauses_seconds(self) -> Iterator[float]:
-        """Pauses as long as obstore's own, between tries that it does not make; they last the patience."""
-        budget_seconds = 0.0 if self._silence.is_recent else self._patience_seconds * RETRY_SHARE
-        return _pauses_until(monotonic() + budget_seconds)
-
     @contextmanager
     def heard(self, *, is_look: bool = True) -> Iterator[None]:
         """Notes whether the store answers. After it did not, the next looks wait only briefly.
@@ -161,16 +156,6 @@ def client_timeouts(purpose: str, patience_seconds: float, *, times: int = 1) ->
         case "brief":
             return {**connect, "timeout": _text(brief_seconds(patience_seconds))}
     return {**connect, "timeout": _text(silence)}
-
-
-def _pauses_until(end_seconds: float) -> Iterator[float]:
-    backoff = _RETRIES["backoff"]
-    pause_seconds = backoff["init_backoff"].total_seconds()
-    for _ in range(_RETRIES["max_retries"]):
-        if monotonic() + pause_seconds > end_seconds:
-            return
-        yield pause_seconds
-        pause_seconds = min(pause_seconds * backoff["base"], backoff["max_backoff"].total_seconds())
 
 
 def _text(seconds: float) -> str:

@@ -231,7 +231,7 @@ class ChunkedValues:
 
     def get(self, item: Item) -> bytes:
         """The value; see `StoredValues`."""
-        return b"".join(self._chunk(item, number) for number in range(_count(item.size_bytes)))
+        return b"".join(self._chunk(item, number) for number in range(-(-item.size_bytes // MOST_INLINE_BYTES)))
 
     def has(self, item: Item) -> bool:
         """False if it is gone."""
@@ -241,15 +241,8 @@ class ChunkedValues:
 
     def get_ranges(self, item: Item, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of the value."""
-        chunks: dict[int, bytes] = {}
-        found = []
-        for start, stop in ranges:
-            numbers = range(start // MOST_INLINE_BYTES, _count(stop)) if start < stop else range(0)
-            chunks |= {number: self._chunk(item, number) for number in numbers if number not in chunks}
-            joined = b"".join(chunks[number] for number in numbers)
-            first = numbers.start * MOST_INLINE_BYTES
-            found.append(joined[start - first : stop - first] if numbers else b"")
-        return found
+        value = self.get(item)
+        return [value[slice(*each)] for each in ranges]
 
     def names(self, prefix: str) -> Iterator[tuple[str, datetime]]:
         """Names and times; see `StoredValues`."""
@@ -286,10 +279,6 @@ def key_of_name(name: str) -> str | None:
     """
     match = _LARGE_NAME.fullmatch(name)
     return None if match is None else match["key"]
-
-
-def _count(size_bytes: int) -> int:
-    return -(-size_bytes // MOST_INLINE_BYTES)
 
 
 def _text(time: datetime) -> str:

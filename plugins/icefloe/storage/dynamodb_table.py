@@ -9,7 +9,6 @@ from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from math import log2
 from time import monotonic
-from types import SimpleNamespace
 from typing import Any, Final
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -23,15 +22,13 @@ from icefloe.storage.store_errors import is_of_another_time
 __all__ = ["may_pass"]
 
 _LONGEST_REASON: Final = 200
-_THROTTLED: Final = frozenset({
-    "BandwidthLimitExceeded", "LimitExceededException", "PriorRequestNotComplete",
-    "ProvisionedThroughputExceededException", "RequestLimitExceeded", "RequestThrottled", "RequestThrottledException",
-    "SlowDown", "Throttling", "ThrottledException", "ThrottlingException", "TooManyRequestsException",
-})  # fmt: skip
 _PASSING: Final = frozenset({
-    "FederationSourceRetryableException", "IDPCommunicationError", "InternalServerError", "InternalServiceException",
-    "OperationTimeoutException", "RequestTimeout", "RequestTimeoutException", "ServiceUnavailable",
-    "ServiceUnavailableException", "TransactionInProgressException",
+    "BandwidthLimitExceeded", "FederationSourceRetryableException", "IDPCommunicationError", "InternalServerError",
+    "InternalServiceException", "LimitExceededException", "OperationTimeoutException", "PriorRequestNotComplete",
+    "ProvisionedThroughputExceededException", "RequestLimitExceeded", "RequestThrottled", "RequestThrottledException",
+    "RequestTimeout", "RequestTimeoutException", "ServiceUnavailable", "ServiceUnavailableException", "SlowDown",
+    "Throttling", "ThrottledException", "ThrottlingException", "TooManyRequestsException",
+    "TransactionInProgressException",
 })  # fmt: skip
 _DENIED: Final = frozenset({
     "AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "IncompleteSignatureException",
@@ -52,10 +49,11 @@ def may_pass(cause: Exception) -> bool:
         exceptions.ConnectionError, exceptions.CredentialRetrievalError, exceptions.HTTPClientError,
         exceptions.IncompleteReadError, exceptions.MetadataRetrievalError, OSError,
     )  # fmt: skip
+    status = int(_answer_of(cause).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     return (
-        _is_throttled(cause)
-        or code_of(cause) in _PASSING
-        or _status_of(cause) >= _FIRST_SERVER_FAULT
+        code_of(cause) in _PASSING
+        or status == _TOO_MANY_REQUESTS
+        or status >= _FIRST_SERVER_FAULT
         or is_of_another_time(f"{code_of(cause)}: {_message_of(cause)}")
         or isinstance(cause, unanswered)
     )
@@ -85,29 +83,18 @@ def table_error(action: str, url: str, cause: Exception, *, creation: str) -> Ic
         sentence = f"access to this table is denied ({reason}); check the credentials and their rights"
     elif isinstance(cause, exceptions.SSLError):
         sentence = "the certificate of its endpoint is refused; name the file of its authority in AWS_CA_BUNDLE"
-    elif _is_throttled(cause):
-        kind = TransientError
-        sentence = "the table takes no more requests; try again, and raise its capacity if it goes on"
     elif may_pass(cause):
         kind = TransientError
-        sentence = f"{reason}; try again, and check the endpoint and the network if it goes on"
+        sentence = f"{reason}; try again, and check the endpoint, the network and the table's capacity if it goes on"
     else:
         sentence = f"{reason}; correct the URL or the options of this table"
     return kind(f"{what}: {sentence}", url=url)
-
-
-def _is_throttled(cause: Exception) -> bool:
-    return code_of(cause) in _THROTTLED or _status_of(cause) == _TOO_MANY_REQUESTS
 
 
 def _message_of(cause: Exception) -> str:
     """Without the client's words on its own retries."""
     answer = _answer_of(cause)
     return str(answer.get("Error", {}).get("Message") or answer.get("message", ""))
-
-
-def _status_of(cause: Exception) -> int:
-    return int(_answer_of(cause).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def _answer_of(cause: Exception) -> Mapping[str, Any]:
@@ -269,8 +256,6 @@ def table_client(access: DynamodbAccess, *, tries: int, silence_seconds: float) 
             aws_session_token=access.session_token or None,
             region_name=access.region or os.environ.get("AWS_REGION") or None,
         )
-        if access.role_arn:
-            session = _assuming(session, access)
         client = session.resource("dynamodb", endpoint_url=access.endpoint or None, config=config).meta.client
     except (BotoCoreError, ValueError) as cause:
         sentence = f"cannot open {access.url}: {redacted_foreign(str(cause)).strip()}"
@@ -295,25 +280,12 @@ def _give_up(caught_exception: Exception | None, **_: object) -> None:
         raise caught_exception
 
 
-def _assuming(source: Any, access: DynamodbAccess) -> Any:
-    """Assumes the role again whenever its credentials expire."""
-    from botocore.credentials import DeferredRefreshableCredentials, create_assume_role_refresher
-
-    given = {"RoleArn": access.role_arn, "RoleSessionName": "icefloe"}
-    given |= {"ExternalId": access.external_id} if access.external_id else {}
-    refresh = create_assume_role_refresher(source.client("sts"), given)
-    credentials = DeferredRefreshableCredentials(refresh, "assume-role")
-    provider = SimpleNamespace(load_credentials=lambda: credentials)
-    return _session({"credential_provider": provider}, region_name=source.region_name)
-
-
-def _session(components: Mapping[str, Any] | None = None, **settings: str | None) -> Any:
+def _session(**settings: str | None) -> Any:
     import boto3
     from botocore.session import get_session
 
     session = get_session()
-    for name, component in {"data_loader": _models(), **(components or {})}.items():
-        session.register_component(name, component)
+    session.register_component("data_loader", _models())
     return boto3.Session(botocore_session=session, **settings)
 
 

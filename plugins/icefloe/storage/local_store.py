@@ -1,14 +1,12 @@
 """Local disk, by calls of the system: a written value is on disk before anything depends on it."""
 
 import errno
-import fcntl
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from errno import ELOOP
 from itertools import takewhile
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -32,21 +30,18 @@ _CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 @contextmanager
 def synced_file(folder: Path, name: str, data: bytes | Path, size_bytes: int) -> Iterator[Path]:
     """A whole file on disk under its own name, to be linked or renamed inside; then gone."""
-    descriptor, path = open_unfinished(folder, name)
+    path = folder / unfinished_name(name)
     try:
-        for chunk in _chunks(data):
-            _write_all(descriptor, chunk)
-        written_bytes = os.fstat(descriptor).st_size
-        if written_bytes != size_bytes:
-            raise OSError(errno.EIO, f"{written_bytes} bytes of {size_bytes} were written", str(path))
-        os.fsync(descriptor)
+        with path.open("xb", buffering=0) as file:
+            for chunk in _chunks(data):
+                _write_all(file.fileno(), chunk)
+            written_bytes = os.fstat(file.fileno()).st_size
+            if written_bytes != size_bytes:
+                raise OSError(errno.EIO, f"{written_bytes} bytes of {size_bytes} were written", str(path))
+            os.fsync(file.fileno())
         yield path
     finally:
-        # Closed even if it cannot be removed: its lock would say that its writer lives, and no sweep would take it.
-        try:
-            path.unlink(missing_ok=True)
-        finally:
-            os.close(descriptor)
+        path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -124,15 +119,13 @@ class LocalStore(ObjectStore):
         return is_new
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        waiting = [(_folder_of(prefix), frozenset[tuple[int, int]]())]
+        waiting = [_folder_of(prefix)]
         with self._asked("list", "list", prefix):
             while waiting:
-                here, above = waiting.pop()
+                # The last one first: the system soon ends the way through a folder that is inside itself.
+                here = waiting.pop()
                 values, folders = _level(self._path(here), here)
-                for key, folder in folders.items():
-                    if folder in above:
-                        raise OSError(ELOOP, os.strerror(ELOOP), str(self._path(key)))
-                    waiting.append((key, above | {folder}))
+                waiting += folders
                 yield from values
 
     def list_here(self, prefix: str) -> Iterator[StoredObject]:
@@ -141,7 +134,7 @@ class LocalStore(ObjectStore):
     def folders(self, prefix: str) -> set[str]:
         return set(self._listed(prefix)[1])
 
-    def _listed(self, prefix: str) -> tuple[Iterable[StoredObject], Iterable[str]]:
+    def _listed(self, prefix: str) -> tuple[Sequence[StoredObject], Sequence[str]]:
         folder = _folder_of(prefix)
         with self._asked("list", "list", prefix):
             return _level(self._path(folder), folder)
@@ -249,10 +242,10 @@ def _folder_of(prefix: str) -> str:
     return check_folder(prefix.removesuffix("/")) if prefix else ""
 
 
-def _level(folder: Path, key: str) -> tuple[list[StoredObject], dict[str, tuple[int, int]]]:
-    """Values, and folders with what the file system knows each by."""
+def _level(folder: Path, key: str) -> tuple[list[StoredObject], list[str]]:
+    """The values and the folders in a folder."""
     values: list[StoredObject] = []
-    folders: dict[str, tuple[int, int]] = {}
+    folders: list[str] = []
     try:
         entries = os.scandir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -265,7 +258,7 @@ def _level(folder: Path, key: str) -> tuple[list[StoredObject], dict[str, tuple[
             with suppress(FileNotFoundError):
                 found, inside = entry.stat(), f"{key}/{entry.name}" if key else entry.name
                 if S_ISDIR(found.st_mode):
-                    folders[inside] = (found.st_dev, found.st_ino)
+                    folders.append(inside)
                 elif S_ISREG(found.st_mode) and not is_unfinished(entry.name):
                     modified = datetime.fromtimestamp(found.st_mtime, UTC)
                     values.append(StoredObject(key=inside, size_bytes=found.st_size, modified=modified))
@@ -274,27 +267,8 @@ def _level(folder: Path, key: str) -> tuple[list[StoredObject], dict[str, tuple[
 
 _OURS: Final = re.compile(r"\..+\.[0-9a-f]{12}#0", re.DOTALL)
 _LONGEST_NAME_BYTES: Final = 120
-_YOUNG_SECONDS: Final = 60.0
-"""A file written to within this time may have a writer on another machine; some shared mounts hide its lock."""
-_IDLE_SECONDS: Final = 600.0
-"""The same if there are no locks at all."""
-
-
-def open_unfinished(folder: Path, name: str) -> tuple[int, Path]:
-    """Descriptor and path of a new file for a value that is being written.
-
-    A lock marks it as a living writer's; the lock goes with the process, however that ends.
-    """
-    #   created and locked, written, synced -> linked or renamed -> removed, and the lock with it
-    #   the writer dies: the lock is free -> a later writer in the folder removes the file, once it is a minute old
-    while True:
-        path = folder / unfinished_name(name)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        if _lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
-            return descriptor, path
-        # Another process took it for a dead writer's file before it was locked.
-        os.close(descriptor)
-        path.unlink(missing_ok=True)
+_OLD_SECONDS: Final = 86_400.0
+"""Age at which the file of a value that is being written has no living writer, though clocks may be hours apart."""
 
 
 def unfinished_name(name: str) -> str:
@@ -309,8 +283,7 @@ def unfinished_name(name: str) -> str:
 def sweep_unfinished(folder: Path, *, is_over: bool = False) -> int:
     """Removes the files that dead writers left in one folder; returns their number.
 
-    The lock of a writer on another machine may not be seen (NFS with ``nolock``, virtiofs, sshfs), so a file must also
-    be a minute old. A wrong guess costs its writer one retry.
+    A wrong guess costs the writer one retry.
 
     Args:
         is_over: nobody may write here any more: also remove the files of living writers.
@@ -318,43 +291,10 @@ def sweep_unfinished(folder: Path, *, is_over: bool = False) -> int:
     removed = 0
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
-            is_unfinished = _OURS.fullmatch(entry.name)
-            if is_unfinished and entry.is_file(follow_symlinks=False) and _remove(Path(entry.path), is_over=is_over):
-                removed += 1
+            if _OURS.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                # An old file may be another user's.
+                with suppress(FileNotFoundError if is_over else OSError):
+                    if is_over or time.time() - entry.stat().st_mtime > _OLD_SECONDS:
+                        Path(entry).unlink()
+                        removed += 1
     return removed
-
-
-def _remove(path: Path, *, is_over: bool) -> bool:
-    """Under the lock, unless the writer lives."""
-    if is_over:
-        path.unlink(missing_ok=True)
-        return True
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    except OSError:  # gone, or another user's
-        return False
-    try:
-        if not _is_dead(descriptor):
-            return False
-        path.unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def _is_dead(descriptor: int) -> bool:
-    idle_seconds = time.time() - os.fstat(descriptor).st_mtime
-    if idle_seconds <= _YOUNG_SECONDS:
-        return False
-    # The lock is free if its writer is dead: the kernel takes it from a process, however that ends.
-    took_lock = _lock(descriptor)
-    return idle_seconds > _IDLE_SECONDS if took_lock is None else took_lock
-
-
-def _lock(descriptor: int) -> bool | None:
-    """None if the file system has no locks: a file's age decides."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as cause:
-        return False if cause.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
-    return True

@@ -41,7 +41,7 @@ _PARTS_AT_ONCE: Final = 4
 _MOST_PARTS: Final = 9_000
 _MOST_AT_A_LOOK_BYTES: Final = 2**20
 _KEYS_PER_DELETE: Final = 1_000
-_CONFLICT_PAUSES_SECONDS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
+_PAUSES_SECONDS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class ObjectStore(Store):
@@ -108,7 +108,7 @@ class ObjectStore(Store):
         size_bytes = self._size_of(data, key)
         # A service may answer "conflict" while another create is under way and neither counts yet, and an answer may be
         # lost after the value was stored: whatever went wrong, the value that is there decides.
-        for pause_seconds in _CONFLICT_PAUSES_SECONDS:
+        for pause_seconds in _PAUSES_SECONDS:
             try:
                 with self._asked("create", "create", key, is_look=size_bytes <= _MOST_AT_A_LOOK_BYTES):
                     self._add(check_key(key), data, size_bytes)
@@ -121,8 +121,7 @@ class ObjectStore(Store):
                 raise
             else:
                 return True
-            self._requests.add(RequestTotals(again=1, seconds=pause_seconds))
-            time.sleep(pause_seconds)
+            self._pause(pause_seconds)
         raise TransientError(
             f"cannot create {join_url(self.url, key)}: the store says that it exists, but shows nothing there; check "
             "whether it is a folder, otherwise try again", url=self.url, key=key,
@@ -209,23 +208,27 @@ class ObjectStore(Store):
 
     def _delete(self, keys: Sequence[str]) -> bool:
         """True if all existed, as far as the store says; otherwise some may not have been tried."""
-        pauses_seconds = iter(()) if self._clients is None else self._clients.pauses_seconds()
-        while True:
+        started = time.monotonic()
+        for pause_seconds in (*_PAUSES_SECONDS, None):
             try:
                 with self._asked("delete", "delete", keys[0] if len(keys) == 1 else ""):
                     self._remove(keys)
             except KeyMissingError:
                 return False
             except TransientError:
-                # S3 deletes many values by a POST. If its answer is lost, obstore does not send it again, because not
-                # every POST may come twice. This one may.
-                pause_seconds = next(pauses_seconds, None)
-                if pause_seconds is None:
+                # S3 deletes by a POST. If its answer is lost, obstore does not send it again, because not every POST
+                # may come twice. This one may.
+                is_silent = self._clients is None or time.monotonic() - started >= self._clients.silence_seconds
+                if pause_seconds is None or is_silent:
                     raise
-                self._requests.add(RequestTotals(again=1, seconds=pause_seconds))
-                time.sleep(pause_seconds)
+                self._pause(pause_seconds)
             else:
-                return True
+                break
+        return True
+
+    def _pause(self, seconds: float) -> None:
+        self._requests.add(RequestTotals(again=1, seconds=seconds))
+        time.sleep(seconds)
 
     def _size_of(self, data: bytes | Path, key: str) -> int:
         return len(data) if isinstance(data, bytes) else file_size(data, join_url(self.url, key))

@@ -171,7 +171,6 @@ class DynamodbAccess:
     """A table, and the account that opens it. Empty fields come from the AWS configuration.
 
     Attributes:
-        role_arn: assumed first, with ``external_id``.
         allow_http: anything true if the endpoint may be unencrypted.
     """
 
@@ -181,8 +180,6 @@ class DynamodbAccess:
     access_key_id: str = field(default="", repr=False)
     secret_access_key: str = field(default="", repr=False)
     session_token: str = field(default="", repr=False)
-    role_arn: str = field(default="", repr=False)
-    external_id: str = field(default="", repr=False)
     allow_http: str = ""
 
     @property

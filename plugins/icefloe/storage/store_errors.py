@@ -153,21 +153,6 @@ def is_of_another_time(text: str) -> bool:
 # The names of Rust's types in the printed form of the error. Its message says "error sending request" of everything.
 _REFUSED: Final = re.compile(r"\bInvalidCertificate\(\s*(?:Other\(\s*OtherError\(\s*)?(\w+)")
 _ASKED: Final = re.compile(r"\buri: Some\(\s*(https?://[^/\s,?#@]+)")
-_REISSUE: Final = "have a certificate issued that these clients accept, with the host among its alternative names"
-_UNTRUSTED: Final = (
-    "no authority that is trusted here has signed it",
-    "name the authority's file in 'root_certificate' of this store or in SSL_CERT_FILE",
-)
-_FAULTS: Final = {
-    "UnknownIssuer": _UNTRUSTED,
-    # An authority of the same name and another key, such as the one before it was made again.
-    "BadSignature": _UNTRUSTED,
-    "Expired": ("it has expired", "renew it, or set this machine's clock"),
-    "NotValidYet": ("it is not valid yet", "wait, or set this machine's clock"),
-    "NotValidForName": ("it was issued for another name", "correct the endpoint, or have it issued for this name"),
-    "CaUsedAsEndEntity": ("it is an authority's own certificate", "let the authority issue one for the server"),
-    "Revoked": ("it was revoked", "have another one issued"),
-}
 
 
 def certificate_fault(cause: BaseException) -> str | None:
@@ -176,6 +161,9 @@ def certificate_fault(cause: BaseException) -> str | None:
     refused = _REFUSED.search(text)
     if refused is None:
         return None
-    asked = _ASKED.search(text)
-    reason, way_out = _FAULTS.get(refused[1].removesuffix("Context"), (refused[1], _REISSUE))
-    return f"the certificate of {asked[1] if asked else 'its endpoint'} is refused: {reason}; {way_out}"
+    asked, fault = _ASKED.search(text), refused[1].removesuffix("Context")
+    return (
+        f"the certificate of {asked[1] if asked else 'its endpoint'} is refused ({fault}); name its authority's file in "
+        "'root_certificate' of this store or in SSL_CERT_FILE, set this machine's clock, or have a certificate issued "
+        "for this host"
+    )
