@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.pipeline.settings import AssetSchedule, SparkSettings
 from icefloe.pipeline.validation import pipeline_schema
-from icefloe.pipeline.yaml_file import PipelineFileError
 
 DESIGNED = """\
 version: 1
@@ -131,7 +131,7 @@ def test_a_value_of_the_environment_counts_as_if_it_were_written(write, key):
 
 @pytest.mark.parametrize("key", sorted(pipeline_schema()["properties"].keys() - TAKES_A_REFERENCE.keys()))
 def test_a_key_that_takes_no_reference_refuses_it(write, key):
-    with pytest.raises(PipelineFileError) as caught:
+    with pytest.raises(TerminalError) as caught:
         load_pipeline(write(**{key: "${X}"}))
     assert caught.value.key == key
 

@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.errors import NotBuiltError, UsageError
+from icefloe.errors import NotBuiltError, TerminalError, UsageError
 from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline, load_pipeline, pipeline_paths
-from icefloe.pipeline.yaml_file import PipelineFileError
 
 
 def test_the_name_is_the_stem_unless_the_file_says_otherwise(write):
@@ -18,7 +17,7 @@ def test_an_environment_resolves_references_at_once(write):
 
 def test_an_error_names_file_line_and_key(write):
     path = write("version: 1\ncatalog: x\ntabel: a.b\n")
-    with pytest.raises(PipelineFileError) as caught:
+    with pytest.raises(TerminalError) as caught:
         load_pipeline(path)
     assert (
         f"{path}:3: unknown key 'tabel'; the nearest known key is 'table': correct or remove it"

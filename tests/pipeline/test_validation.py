@@ -1,17 +1,20 @@
 import pytest
 
+from icefloe.errors import TerminalError
 from icefloe.pipeline.validation import checked_data
-from icefloe.pipeline.yaml_file import PipelineFileError, load_yaml, parse_yaml
+from icefloe.pipeline.yaml_file import load_yaml, parse_yaml
 
 
 def problems(path, environ=None):
-    with pytest.raises(PipelineFileError) as caught:
+    """Line and sentence of each fault."""
+    with pytest.raises(TerminalError) as caught:
         checked_data(load_yaml(path), environ)
-    return caught.value.problems
+    rows = [line.removeprefix(str(path)) for line in caught.value.sentence.split("\n")]
+    return [(int(row.partition(": ")[0][1:] or 0), row.partition(": ")[2]) for row in rows]
 
 
 def sentences(path, environ=None):
-    return [problem.sentence for problem in problems(path, environ)]
+    return [sentence for _, sentence in problems(path, environ)]
 
 
 def test_all_faults_of_all_kinds_are_reported_in_line_order(write):
@@ -31,7 +34,7 @@ branch: ${BRANCH}
 name: flights__backfill
 """
     )
-    assert [(problem.line, problem.key) for problem in problems(path)] == [
+    expected = [
         (1, "version"),
         (1, "catalog.uri"),
         (1, "catalog.token"),
@@ -45,6 +48,9 @@ name: flights__backfill
         (11, "branch"),
         (12, "name"),
     ]
+    found = problems(path)
+    assert [line for line, _ in found] == [line for line, _ in expected]
+    assert all(key in sentence for (_, key), (_, sentence) in zip(expected, found, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +135,7 @@ def test_a_fault_inside_an_alias_is_reported_where_it_is_written():
     text = (
         "version: 1\ncatalog: &c {name: x}\ntable: a.b\nstorage: s3://a\nsink: {type: spark, options: {password: p}}\n"
     )
-    with pytest.raises(PipelineFileError) as caught:
+    with pytest.raises(TerminalError) as caught:
         checked_data(parse_yaml(text, path="p.yaml"), None)
     assert caught.value.key == "sink.options.password"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from support.pages.blocks import ROOT
 
 SOURCES = sorted((ROOT / "plugins" / "icefloe").rglob("*.py"))
-OURS = {"IcefloeError", "TerminalError", "TransientError", "KeyMissingError", "PipelineFileError", "UndecodableError"}
+OURS = {"IcefloeError", "TerminalError", "TransientError", "KeyMissingError", "UndecodableError"}
 
 
 def quoted(tree: ast.Module) -> Iterator[int]:

@@ -16,7 +16,7 @@ from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.model import Pipeline, with_lines
 from icefloe.pipeline.settings import OUR_SINKS, registered_sinks
 from icefloe.pipeline.url import one_store, url_below
-from icefloe.pipeline.yaml_file import PipelineFileError, Problem, YamlFile, load_yaml
+from icefloe.pipeline.yaml_file import Problem, YamlFile, file_error, load_yaml
 
 __all__ = [
     "check_pipeline",
@@ -34,7 +34,7 @@ _SUFFIXES: Final = (".yaml", ".yml")
 
 
 def load_pipeline(path: str | Path, *, environ: Mapping[str, str] | None = None) -> Pipeline:
-    """The pipeline of a YAML file; PipelineFileError with all faults of an unusable one.
+    """The pipeline of a YAML file; one error with all faults of an unusable one.
 
     ``environ`` resolves ``${NAME}``; None leaves it as written.
     """
@@ -49,7 +49,7 @@ def with_sink_of(pipeline: Pipeline, path: str | Path, *, environ: Mapping[str, 
     file = load_yaml(path)
     if not isinstance(file.data, dict) or "sink" not in file.data:
         problem = Problem(line=1, key="sink", sentence="the key sink is missing: add the sink that takes the batches")
-        raise PipelineFileError.of(str(path), [problem])
+        raise file_error(str(path), [problem])
     kept = {key: value for key, value in pipeline.file.data.items() if key != "changelog"}
     data = {**kept, "name": pipeline.name, "sink": file.data["sink"]}
     return Pipeline.of(YamlFile(path=str(path), data=data, lines=file.lines, problems=file.problems), environ)
@@ -92,7 +92,7 @@ def files_called(name: str, folder: Path) -> list[Path]:
 def _name(path: Path) -> str:
     try:
         return str(load_yaml(path).data["name"])
-    except (PipelineFileError, KeyError, TypeError):
+    except (TerminalError, KeyError, TypeError):
         return path.stem  # a file that cannot be read keeps its stem, and shows its fault when it is loaded
 
 

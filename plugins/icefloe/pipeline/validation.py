@@ -25,7 +25,7 @@ from icefloe.pipeline.environment import (
 )
 from icefloe.pipeline.settings import OUR_SINKS
 from icefloe.pipeline.url import holds_password, location_fault, table_fault, url_fault
-from icefloe.pipeline.yaml_file import PipelineFileError, read_scalar
+from icefloe.pipeline.yaml_file import file_error, read_scalar
 from icefloe.redaction.hidden import names_secret
 
 _SHOWN_CHARACTERS: Final = 80
@@ -108,30 +108,7 @@ def _unknown_sentence(key: str, path: KeyPath, schema: dict[str, Any]) -> str:
     if not known:
         return f"{name}: {schema['x-expected-key']}"
     nearest = difflib.get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.0)[0]
-    elsewhere = [parent for parent in _key_places().get(key, ()) if parent != dotted(path)]
-    if elsewhere:
-        place = f"below {elsewhere[0]}" if elsewhere[0] else "at the top level"
-        return f"{name}; a key of this name is {place}, the nearest known key here is '{nearest}'"
     return f"{name}; the nearest known key is '{nearest}': correct or remove it"
-
-
-@cache
-def _key_places() -> dict[str, list[str]]:
-    places: dict[str, list[str]] = {}
-    definitions = pipeline_schema()["$defs"]
-
-    def visit(schema: Any, path: KeyPath) -> None:
-        if not isinstance(schema, dict):
-            return
-        visit(definitions.get(schema.get("$ref", "").rpartition("/")[2]), path)
-        for name, below in schema.get("properties", {}).items():
-            places.setdefault(name, []).append(dotted(path))
-            visit(below, (*path, name))
-        for part in (schema.get("then"), schema.get("else"), *schema.get("anyOf", ()), *schema.get("allOf", ())):
-            visit(part, path)
-
-    visit(pipeline_schema(), ())
-    return places
 
 
 def _expected(schema: dict[str, Any]) -> str:
@@ -177,14 +154,6 @@ def looks_secret(key: str) -> bool:
 
 
 _PRESETS: Final = ("@continuous", "@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
-_FIELDS: Final = (
-    ("minute", "0 to 59"),
-    ("hour", "0 to 23"),
-    ("day of month", "1 to 31"),
-    ("month", "1 to 12 or jan to dec"),
-    ("day of week", "0 to 7 or sun to sat"),
-    ("second", "0 to 59"),
-)
 _ANY_TIME: Final = 0.0
 
 
@@ -193,29 +162,19 @@ def schedule_fault(text: str) -> str | None:
 
     >>> schedule_fault("*/5 8-17 * * mon-fri"), schedule_fault("@continuous")
     (None, None)
-    >>> schedule_fault("61 * * * *")
-    "has '61' for the minute, which takes 0 to 59"
     """
     if text.startswith("@"):
         return None if text in _PRESETS else f"must be one of {', '.join(_PRESETS)}, not '{text}'"
-    # A tenth of a second, which commands that read no schedule need not pay.
+    # A tenth of a second, which commands that read no schedule need not pay. Airflow reads cron expressions by it.
     from croniter import CroniterBadDateError, croniter
 
     parts = text.split()
-    if len(parts) not in (5, 6):
+    # croniter's R is a random number, another one in each process that reads the file.
+    if len(parts) not in (5, 6) or any(part[0] in "Rr" for part in parts) or not croniter.is_valid(text):
         return (
             'must be "@continuous", a cron expression of 5 or 6 fields such as "0 * * * *", or {asset: NAME}, '
             f"not '{text}'"
         )
-    for place, part in enumerate(parts):
-        # Airflow reads cron expressions by this library, which does not say which field is wrong: each is tried alone.
-        # Its R is a random number, another one in each process that reads the file.
-        alone = " ".join(part if each == place else "*" for each in range(len(parts)))
-        if part[0] in "Rr" or not croniter.is_valid(alone):
-            name, takes = _FIELDS[place]
-            return f"has '{part}' for the {name}, which takes {takes}"
-    if not croniter.is_valid(text):
-        return f"'{text}' is no cron expression"
     try:
         croniter(text, _ANY_TIME).get_next()
     except CroniterBadDateError:
@@ -247,7 +206,7 @@ def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str,
     """
     problems = list(file.problems)
     if not isinstance(file.data, dict):
-        raise PipelineFileError.of(file.path, [*problems, _not_a_mapping(file)])
+        raise file_error(file.path, [*problems, _not_a_mapping(file)])
     data: dict[str, Any] = file.data
     environment = list(environment_problems(file))
     if environ is not None:
@@ -265,7 +224,7 @@ def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str,
             problems.append(found)
             faulty.add(found.key)
     if problems:
-        raise PipelineFileError.of(file.path, problems)
+        raise file_error(file.path, problems)
     return data
 
 

@@ -2,13 +2,12 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import yaml
-from yaml.events import CollectionStartEvent, Event, NodeEvent
 
 from icefloe.errors import TerminalError
 
@@ -41,22 +40,11 @@ class Problem:
         return f"{place}: {self.sentence}"
 
 
-class PipelineFileError(TerminalError):
-    """An unusable pipeline file: every fault is one line of the sentence."""
-
-    problems: tuple[Problem, ...]
-
-    @classmethod
-    def of(cls, path: str, problems: Iterable[Problem]) -> Self:
-        """The error for one or more faults."""
-        ordered = in_line_order(problems)
-        lines = [problem.at(path) for problem in ordered]
-        return cls(*lines, path=path, problems=ordered, line=ordered[0].line, key=ordered[0].key)
-
-
-def in_line_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The problems by line, each once, otherwise in order."""
-    return tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.line))
+def file_error(path: str, problems: Iterable[Problem]) -> TerminalError:
+    """The error of an unusable pipeline file: each fault once, in the order of the lines."""
+    ordered = sorted(dict.fromkeys(problems), key=lambda problem: problem.line)
+    first, lines = ordered[0], [problem.at(path) for problem in ordered]
+    return TerminalError(*lines, path=path, line=first.line, key=first.key)
 
 
 def dotted(key_path: Sequence[str | int]) -> str:
@@ -100,161 +88,18 @@ MAX_VALUES: Final = 20_000
 """Values that a file may have after its aliases and merged mappings are copied out."""
 
 _MAX_DEPTH: Final = 20
-_MAX_SKIPPED_DEPTH: Final = 1_000
-_TEXT_TAGS: Final = ("!", "tag:yaml.org,2002:str")
+_UNQUOTED: Final = "unquoted"
+_TAGS: Final = (_UNQUOTED, "tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
-@dataclass(slots=True, kw_only=True)
-class YamlNode:
-    """A value of the tree, with its line.
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Marks unquoted scalars for `read_scalar`: PyYAML would read them as YAML 1.1 does."""
 
-    Attributes:
-        value: the scalar; None for a mapping or a list.
-        text: the scalar as written.
-        children: by key or position; None for a scalar.
-    """
-
-    line: int
-    value: Scalar = None
-    text: str = ""
-    children: "dict[str | int, YamlNode] | None" = None
-    is_list: bool = False
+    yaml_implicit_resolvers: ClassVar[dict[None, list[tuple[str, re.Pattern[str]]]]] = {
+        None: [(_UNQUOTED, re.compile(""))]
+    }
 
 
-@dataclass(slots=True, kw_only=True)
-class YamlTreeBuilder:
-    """Builds the tree of one document; ``problems`` collects faults of keys, anchors and tags."""
-
-    problems: list[Problem] = field(default_factory=list)
-    _anchors: dict[str, YamlNode] = field(default_factory=dict)
-    _merged_keys: int = 0
-
-    def build(self, events: Iterable[Event]) -> YamlNode | None:
-        """The root, or None without a document."""
-        root: YamlNode | None = None
-        stream: Iterator[Event] = iter(events)
-        for event in stream:
-            if not isinstance(event, yaml.DocumentStartEvent):
-                continue
-            if root is not None:
-                self._report(
-                    event, (), "a pipeline file holds one document: remove this second one, which '---' begins"
-                )
-                break
-            root = self._node(next(stream), stream, ())
-        return root
-
-    def _node(self, event: Event, stream: Iterator[Event], path: tuple[str | int, ...]) -> YamlNode:
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, path)
-        node = YamlNode(line=_line(event))
-        if isinstance(event, yaml.ScalarEvent):
-            node.value, node.text = self._scalar(event, path), event.value
-        elif isinstance(event, CollectionStartEvent):
-            self._check_tag(event, path)
-            self._fill(node, event, stream, path)
-        if isinstance(event, NodeEvent) and event.anchor:
-            self._anchors[event.anchor] = node
-        return node
-
-    def _fill(
-        self, node: YamlNode, event: CollectionStartEvent, stream: Iterator[Event], path: tuple[str | int, ...]
-    ) -> None:
-        node.children = {}
-        node.is_list = isinstance(event, yaml.SequenceStartEvent)
-        if len(path) >= _MAX_DEPTH:
-            sentence = f"{dotted(path[:3])} is nested more than {_MAX_DEPTH} levels deep"
-            self._report(event, path[:3], sentence)
-            _skip(stream, sentence)
-        elif node.is_list:
-            for position, item in enumerate(iter(lambda: next(stream), None)):
-                if isinstance(item, yaml.SequenceEndEvent):
-                    break
-                node.children[position] = self._node(item, stream, (*path, position))
-        else:
-            self._fill_mapping(node, stream, path)
-
-    def _fill_mapping(self, node: YamlNode, stream: Iterator[Event], path: tuple[str | int, ...]) -> None:
-        merged: list[YamlNode] = []
-        children: dict[str | int, YamlNode] = {}
-        while not isinstance(event := next(stream), yaml.MappingEndEvent):
-            line = _line(event)
-            key = self._key(event, stream, path)
-            child = self._node(next(stream), stream, (*path, key))
-            if key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
-                merged.append(child)
-            elif key in children:
-                where = dotted((*path, key))
-                first = children[key].line
-                self._report(event, (*path, key), f"{where} is in line {first} already: keep one of the two")
-            else:
-                children[key] = replace(child, line=line)
-        # Its own keys win, even if << comes after them.
-        node.children = self._merged(merged, path) | children
-
-    def _key(self, event: Event, stream: Iterator[Event], path: tuple[str | int, ...]) -> str:
-        if isinstance(event, yaml.ScalarEvent):
-            return str(event.value)
-        self._report(event, path, "a key must be text: this one is a list, a mapping or an alias")
-        self._node(event, stream, (*path, "?"))  # a level more, so that keys inside keys are bounded too
-        return "?"
-
-    def _merged(self, nodes: list[YamlNode], path: tuple[str | int, ...]) -> dict[str | int, YamlNode]:
-        """The keys of ``<<``; the first mapping of a list wins."""
-        found: dict[str | int, YamlNode] = {}
-        for node in nodes:
-            sources = list((node.children or {}).values()) if node.is_list else [node]
-            for source in reversed(sources):
-                if source.children is None or source.is_list:
-                    sentence = "'<<' must be followed by an alias of a mapping"
-                    self.problems.append(Problem(line=node.line, key=dotted(path), sentence=sentence))
-                else:
-                    self._merged_keys += len(source.children)
-                    if self._merged_keys > MAX_VALUES:
-                        raise OverflowError(f"aliases blow the file up to more than {MAX_VALUES} values")
-                    found |= source.children
-        return found
-
-    def _alias(self, event: yaml.AliasEvent, path: tuple[str | int, ...]) -> YamlNode:
-        target = self._anchors.get(event.anchor or "")
-        line = _line(event)
-        if target is None:
-            self._report(
-                event, path, f"the alias *{event.anchor} has no anchor: write &{event.anchor} at a value above it"
-            )
-            return YamlNode(line=line)
-        return replace(target, line=line)
-
-    def _scalar(self, event: yaml.ScalarEvent, path: tuple[str | int, ...]) -> Scalar:
-        if event.tag is None and event.implicit[0]:
-            return read_scalar(event.value)
-        self._check_tag(event, path)
-        return event.value
-
-    def _check_tag(self, event: yaml.ScalarEvent | CollectionStartEvent, path: tuple[str | int, ...]) -> None:
-        if event.tag is not None and event.tag not in _TEXT_TAGS:
-            self._report(event, path, f"the tag {event.tag} means nothing in a pipeline file: remove it")
-
-    def _report(self, event: Event, path: tuple[str | int, ...], sentence: str) -> None:
-        self.problems.append(Problem(line=_line(event), key=dotted(path), sentence=sentence))
-
-
-def _line(event: Event) -> int:
-    return 1 if event.start_mark is None else event.start_mark.line + 1
-
-
-def _skip(stream: Iterator[Event], sentence: str) -> None:
-    depth = 1
-    while depth:
-        event = next(stream)
-        depth += isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent))
-        depth -= isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent))
-        if depth > _MAX_SKIPPED_DEPTH:
-            # For each token the parser looks at every open bracket: 500,000 of them would take it hours.
-            raise OverflowError(sentence)
-
-
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEXT: Final[tuple[KeyPath, ...]] = (("catalog",), ("spark", "conf"))
 """The mappings of properties, which are text on the other side: a number stays as it is written."""
 _MAX_BYTES: Final = 1 << 20
@@ -311,31 +156,97 @@ def parse_yaml(text: str, *, path: str | Path) -> YamlFile:
     if unprintable:
         line = text.count("\n", 0, unprintable.start()) + 1
         raise _fault(path, line, f"the character U+{ord(unprintable[0]):04X} is not allowed in YAML: remove it")
-    builder = YamlTreeBuilder()
-    lines: dict[KeyPath, int] = {}
+    reader = _Reader()
     try:
-        root = builder.build(yaml.parse(text, Loader=_LOADER))
-        value = None if root is None else _plain(root, (), lines)
+        _refuse_depth(text, path)
+        root = yaml.compose(text, Loader=_Loader)
+        value = None if root is None else reader.value(root, ())
     except yaml.MarkedYAMLError as cause:
-        raise PipelineFileError.of(str(path), [*builder.problems, _syntax_problem(text, cause)]) from cause
+        raise file_error(str(path), [_syntax_problem(text, cause)]) from cause
     except OverflowError as cause:
         raise _fault(path, 0, str(cause)) from cause
-    return YamlFile(path=str(path), data=value, lines=lines, problems=tuple(builder.problems))
+    return YamlFile(path=str(path), data=value, lines=reader.lines, problems=tuple(reader.problems))
 
 
-def _plain(node: YamlNode, path: KeyPath, lines: dict[KeyPath, int]) -> Any:
-    """The value of a node; an aliased value is copied, with the original's line numbers."""
-    # Ten aliases of ten aliases of ten ... make a file of some lines billions of values.
-    if len(lines) > MAX_VALUES:
-        raise OverflowError(f"aliases blow the file up to more than {MAX_VALUES} values")
-    if path:
-        lines[path] = node.line
-    if node.children is None:
-        if isinstance(node.value, bool | int | float) and path[:-1] in _TEXT:
-            return node.text.lower() if isinstance(node.value, bool) else node.text
-        return node.value
-    values = {key: _plain(child, (*path, key), lines) for key, child in node.children.items()}
-    return list(values.values()) if node.is_list else values
+def _refuse_depth(text: str, path: str | Path) -> None:
+    # Before anything is composed: for each token the parser looks at every open bracket.
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MAX_DEPTH:
+            raise _fault(path, _line(event), _TOO_DEEP)
+
+
+_TOO_DEEP: Final = f"the values are nested more than {_MAX_DEPTH} levels deep"
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Makes values of YAML's nodes, with the lines of keys and items, and collects faults of keys and tags."""
+
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    _values: int = 0
+
+    def value(self, node: yaml.Node, path: KeyPath) -> Any:
+        """The value of a node; an aliased value is copied, with the original's line numbers."""
+        self._count(1, path)
+        if node.tag not in _TAGS:
+            self._report(node, path, f"the tag {node.tag} means nothing in a pipeline file: remove it")
+        if isinstance(node, yaml.MappingNode):
+            found = {}
+            for key, (line, child) in self._children(node, path).items():
+                self.lines[*path, key] = line
+                found[key] = self.value(child, (*path, key))
+            return found
+        if isinstance(node, yaml.SequenceNode):
+            for position, item in enumerate(node.value):
+                self.lines[*path, position] = _line(item)
+            return [self.value(item, (*path, position)) for position, item in enumerate(node.value)]
+        value = read_scalar(node.value) if node.tag == _UNQUOTED else node.value
+        if isinstance(value, bool | int | float) and path[:-1] in _TEXT:
+            return node.value.lower() if isinstance(value, bool) else node.value
+        return value
+
+    def _children(self, mapping: yaml.MappingNode, path: KeyPath) -> dict[str, tuple[int, yaml.Node]]:
+        """Line and node of each key. Its own keys win, then those of the first mapping of ``<<``."""
+        merged: dict[str, tuple[int, yaml.Node]] = {}
+        own: dict[str, tuple[int, yaml.Node]] = {}
+        for key, child in mapping.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._report(key, path, "a key must be text: this one is a list or a mapping")
+            elif key.tag == _UNQUOTED and key.value == "<<":
+                for source in reversed(child.value if isinstance(child, yaml.SequenceNode) else [child]):
+                    merged |= self._merged(source, (*path, "<<"))
+            elif key.value in own:
+                where, first = dotted((*path, key.value)), own[key.value][0]
+                self._report(key, (*path, key.value), f"{where} is in line {first} already: keep one of the two")
+            else:
+                own[key.value] = (_line(key), child)
+        return merged | own
+
+    def _merged(self, source: yaml.Node, path: KeyPath) -> dict[str, tuple[int, yaml.Node]]:
+        if not isinstance(source, yaml.MappingNode):
+            self._report(source, path, "'<<' must be followed by an alias of a mapping")
+            return {}
+        self._count(len(source.value), path)
+        return self._children(source, path)
+
+    def _count(self, values: int, path: KeyPath) -> None:
+        # Ten aliases of ten aliases of ten ... make a file of some lines billions of values.
+        self._values += values
+        if self._values > MAX_VALUES:
+            raise OverflowError(f"aliases blow the file up to more than {MAX_VALUES} values")
+        if len(path) > _MAX_DEPTH:
+            # A value that is inside of itself.
+            raise OverflowError(_TOO_DEEP)
+
+    def _report(self, node: yaml.Node, path: KeyPath, sentence: str) -> None:
+        self.problems.append(Problem(line=_line(node), key=dotted(path), sentence=sentence))
+
+
+def _line(found: yaml.Event | yaml.Node) -> int:
+    return 1 if found.start_mark is None else int(found.start_mark.line) + 1
 
 
 def _syntax_problem(text: str, error: yaml.MarkedYAMLError) -> Problem:
@@ -367,5 +278,5 @@ def _hint(here: str, column: int) -> str:
     return ""
 
 
-def _fault(path: str | Path, line: int, sentence: str) -> PipelineFileError:
-    return PipelineFileError.of(str(path), [Problem(line=line, key="", sentence=sentence)])
+def _fault(path: str | Path, line: int, sentence: str) -> TerminalError:
+    return file_error(str(path), [Problem(line=line, key="", sentence=sentence)])

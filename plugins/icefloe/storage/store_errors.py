@@ -163,7 +163,7 @@ def certificate_fault(cause: BaseException) -> str | None:
         return None
     asked, fault = _ASKED.search(text), refused[1].removesuffix("Context")
     return (
-        f"the certificate of {asked[1] if asked else 'its endpoint'} is refused ({fault}); name its authority's file in "
-        "'root_certificate' of this store or in SSL_CERT_FILE, set this machine's clock, or have a certificate issued "
-        "for this host"
+        f"the certificate of {asked[1] if asked else 'its endpoint'} is refused ({fault}); name its authority's file "
+        "in 'root_certificate' of this store or in SSL_CERT_FILE, set this machine's clock, or have one issued for "
+        "this host"
     )

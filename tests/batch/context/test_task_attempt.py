@@ -14,7 +14,7 @@ from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
-from icefloe.pipeline.yaml_file import PipelineFileError, Problem
+from icefloe.pipeline.yaml_file import Problem, file_error
 from icefloe.shuffle.committed_output import CorruptMapOutputError, MissingMapOutputError
 from icefloe.storage.requests import RequestTotals
 from support.pipelines.workshop import Workshop
@@ -87,7 +87,7 @@ REFERENCE = BatchReference(
         CorruptMapOutputError.of(7, 2, "its index file is gone"),
         MissingMapOutputError("2 of 9 map tasks have no valid output", map_ids=(3, 4)),
         UnfinishedTasksError("1 range has not delivered", phase=Phase.SHUFFLE_READ),
-        PipelineFileError.of("a.yaml", [Problem(line=3, key="changes", sentence="changes must be each or net")]),
+        file_error("a.yaml", [Problem(line=3, key="changes", sentence="changes must be each or net")]),
         ConfigurationChangedError("the pipeline was edited", differences=(("changes", "each", None),)),
         TransientError("no worker ran the task", url="s3://lake"),
     ],
