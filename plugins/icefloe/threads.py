@@ -10,7 +10,7 @@ from functools import partial
 from threading import Event, Lock, Thread, current_thread
 from typing import Any, Final, TypeVar
 
-__all__ = ["Lanes", "map_in_threads"]
+__all__ = ["BegunThread", "Lane", "Lanes", "map_in_threads"]
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
