@@ -171,8 +171,8 @@ AVRO = {**KAFKA, "format": "avro", "schema_registry": {"url": "http://r:1"}}
         ("storage_conn_id", {"storage_conn_id": "c", "sink": KAFKA}, {"changelog": {"path": "s3://lake/x"}}),
         (
             "storage_conn_id",
-            {"storage_conn_id": "c", "sink": KAFKA},
-            {"sink": {**KAFKA, "dead_letters": {"path": "s3://lake/x"}}},
+            {"storage_conn_id": "c", "sink": SEARCH},
+            {"sink": {**SEARCH, "dead_letters": {"path": "s3://lake/x"}}},
         ),
         ("coordination", {"coordination": "dynamodb://icefloe"}, {"storage": "s3://lake/x"}),
         ("storage_is_shared", {"storage_is_shared": True, "storage": "s3://lake/x"}, {"storage": "file:///x"}),

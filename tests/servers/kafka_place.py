@@ -9,9 +9,6 @@ from typing import Any
 
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     NewPartitions,
     NewTopic,
 )
@@ -50,17 +47,6 @@ class KafkaPlace:
         for done in self._admin.create_partitions([NewPartitions(self.topic, number)]).values():
             done.result()
         self._wait_for_partitions(number)
-
-    def take_messages_of(self, most_bytes: int) -> None:
-        """Sets the largest message of the topic, as an administrator does."""
-        entry = ConfigEntry("max.message.bytes", str(most_bytes), incremental_operation=AlterConfigOpType.SET)
-        change = ConfigResource(ConfigResource.Type.TOPIC, self.topic, incremental_configs=[entry])
-        for done in self._admin.incremental_alter_configs([change]).values():
-            done.result()
-        asked = ConfigResource(ConfigResource.Type.TOPIC, self.topic)
-        while True:
-            if self._admin.describe_configs([asked])[asked].result()["max.message.bytes"].value == str(most_bytes):
-                return
 
     def delete(self) -> None:
         """Deletes the topic."""

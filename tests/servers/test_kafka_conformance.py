@@ -1,22 +1,19 @@
 """The suite for sinks of other packages, over the real broker.
 
 With ``ICEFLOE_EVERY_PLACE=1`` each walk over the outward calls is cut into tests that share nothing: every test has its
-own topics, its own folder of dead letters, and its own timeout.
+own topics and its own timeout.
 """
 
 import json
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
-from icefloe.storage.location import open_store
 from icefloe.testing.conformance import SinkConformance
 from icefloe.testing.interruption_cases import InterruptionCases
 from icefloe.testing.processes import OutwardCalls
@@ -44,9 +41,8 @@ class TestKafkaSink(OneHistory, SinkConformance):
         self.part: int | None = getattr(request, "param", None)
 
     @pytest.fixture(autouse=True)
-    def _broker(self, kafka: Kafka, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    def _broker(self, kafka: Kafka, request: pytest.FixtureRequest) -> Iterator[None]:
         self.kafka, self.case = kafka, request.node.name
-        self.folder = tmp_path
         self.topics: list[str] = []
         yield
         if self.topics:
@@ -58,9 +54,7 @@ class TestKafkaSink(OneHistory, SinkConformance):
         return self.topics[-1]
 
     def open_sink(self, destination: str, calls: OutwardCalls) -> KafkaSink:
-        # A folder of letters belongs to one pipeline, as a topic does: destinations must not share one.
-        letters = DeadLetterFolder(open_store((self.folder / destination).as_uri()), limit=10)
-        return watched_sink(self.kafka.bootstrap_servers, destination, calls, letters=letters)
+        return watched_sink(self.kafka.bootstrap_servers, destination, calls)
 
     def poison_row(self, key: int) -> dict[str, str]:
         return {"word": str(key) * MOST_BYTES}

@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
 from icefloe.testing.processes import OutwardCalls
@@ -45,7 +44,6 @@ def watched_sink(
     calls: OutwardCalls,
     *,
     of_producer: Collection[str] = PRODUCER,
-    letters: DeadLetterFolder | None = None,
 ) -> KafkaSink:
     """A sink of two partitions, with transactions of two rows and small messages.
 
@@ -54,7 +52,6 @@ def watched_sink(
         topic: the topic.
         calls: its outward calls.
         of_producer: names of the producer's methods that go out.
-        letters: the folder of dead letters; None: there is none.
     """
     options = KafkaOptions.of(
         {"topic": topic, "bootstrap_servers": brokers, "partitions": 2, "transaction_rows": 2,
@@ -64,4 +61,4 @@ def watched_sink(
     clients = WatchedClients(
         configuration=made.configuration, registry={}, seconds=30, calls=calls, of_producer=of_producer
     )
-    return KafkaSink(options, clients, letters)
+    return KafkaSink(options, clients)

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from random import Random
 from typing import Final
 
-from icefloe.batch.deliver.deliver_batch import TakenBackError
+from icefloe.errors import TerminalError
 from simulation.catalog import with_catalog, with_files_of
 from simulation.delivered import (
     cursor_of,
@@ -262,12 +262,15 @@ def _require_reports(stage: Stage, deployment: Deployment, actor: Actor) -> None
 def _heal(stage: Stage, deployment: Deployment, actor: Actor) -> None:
     """Runs without faults finish what the others left, and a sweep takes the rest."""
     stage.world.come_due(everything=True)
-    own = replace(stage.deployment, takes_over=bool(stage.intruders))
+    had_intruders = bool(stage.intruders)
+    own = replace(stage.deployment, takes_over=had_intruders)
     stage.intruders, stage.deployment = {}, deployment
     try:
         has_ended = run(stage, actor, batches=_MOST_BATCHES)
-    except TakenBackError:
-        # As its sentence says. Nobody else takes the sink over now.
+    except TerminalError:
+        if not had_intruders:
+            raise
+        # As the sentence of a batch says whose sink was taken over and back. Nobody else takes it over now.
         stage.tried(actor, partial(reset, stage))
         has_ended = run(stage, actor, batches=_MOST_BATCHES)
     if not has_ended:

@@ -11,7 +11,6 @@ from typing import Final, TypeVar
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.sinks import Surroundings
-from icefloe.batch.deliver.deliver_batch import TakenBackError
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.run_settings import Credentials
 from icefloe.checkpoint.log import OtherOwnerError
@@ -108,7 +107,7 @@ class Stage:
             except (Killed, TransientError):
                 continue
             except (
-                OtherOwnerError, TerminalError, SupersededError, TakenBackError,
+                OtherOwnerError, TerminalError, SupersededError,
                 TakenError,
             ):  # fmt: skip
                 if not self.intruders:

@@ -153,12 +153,12 @@ def test_a_commit_whose_answer_was_lost_is_done(store, folder):
     assert ChangeFiles(store).manifest(BATCH).batch.rows == 60
 
 
-def test_a_duplicate_after_the_commit_finds_its_part_and_writes_nothing(sink, store):
+def test_a_duplicate_after_the_commit_writes_nothing(sink, store):
     deliver(sink, {0: changes(60), 1: changes(0)})
     counting = CountingStore(store)
     written = [write(ChangeFiles(counting), 0, [changes(60)]), write(ChangeFiles(counting), 1, [])]
-    assert counting.calls["put"] == 0
-    assert written[0].size_bytes == sink.manifest(BATCH).parts[0].size_bytes
+    assert counting.calls["put"] == counting.calls["create"] == 0
+    assert [each.details["names"] for each in written] == [[], []]
 
 
 @pytest.mark.parametrize(("number", "rows"), [(0, 61), (0, 0), (1, 5)])

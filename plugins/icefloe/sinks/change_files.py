@@ -101,7 +101,7 @@ class ChangeFiles:
     def write(self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Written:
         """Write the part to local disk until ``changes`` ends, then put each file in one atomic step.
 
-        A batch that is whole already stays as it is, without parts that are cut differently.
+        A batch that is whole already stays as it is, but for files that were lost: the result names no files.
         """
         groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes))
         with _staging_folder(number) as folder:
@@ -111,7 +111,8 @@ class ChangeFiles:
             # meanwhile.
             whole = self._whole(batch_number)
             if whole is not None:
-                return whole.kept_part(slots, files)
+                whole.restore(slots, files)
+                return Written(size_bytes=0, details={"names": [], "sizes": []})
             delivered = [self._deliver_file(batch_number, slot, file) for slot, file in zip(slots, files, strict=True)]
         names, sizes = [name for name, _ in delivered], [size_bytes for _, size_bytes in delivered]
         return Written(size_bytes=sum(sizes), details={"names": names, "sizes": sizes})

@@ -3,17 +3,14 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-import pyarrow.parquet as pq
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, Hash128, SnapshotId, digest_of, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin
-from icefloe.sinks.parquet_files import holds_same_rows
 from icefloe.storage.keys import join_url
 from icefloe.storage.store import Store
 from icefloe.units import natural
@@ -247,41 +244,16 @@ class WholeBatch:
     store: Store
     manifest: Manifest
 
-    def kept_part(self, slots: Sequence[str], files: Sequence[Path]) -> Written:
-        """The files that a task keeps instead of its own; damaged ones are written again.
-
-        A task whose rows are cut differently has no part here: the result names no files.
-        """
-        nothing = Written(size_bytes=0, details={"names": [], "sizes": []})
-        part = self._part_of(slots, files)
-        if part is None:
-            return nothing
-        keys = [f"{self._prefix}/{name}" for name in part.names]
-        if sum(self._sizes(keys)) != part.size_bytes:
-            self._mend(part, keys, files)
-        sizes = self._sizes(keys)
-        # As many rows in the same places, but other rows: this run cuts the changes elsewhere.
-        if sum(sizes) != part.size_bytes or not all(map(partial(holds_same_rows, self.store), keys, files)):
-            return nothing
-        return Written(size_bytes=part.size_bytes, details={"names": list(part.names), "sizes": sizes})
-
-    def _part_of(self, slots: Sequence[str], files: Sequence[Path]) -> Part | None:
+    def restore(self, slots: Sequence[str], files: Sequence[Path]) -> None:
+        """Put damaged files of a part in place, if a task made the very same files again: nobody else will."""
+        sizes = [file.stat().st_size for file in files]
         for part in self.manifest.parts:
-            if [slot_of(name) for name in part.names] == list(slots):
-                rows = sum(pq.read_metadata(file).num_rows for file in files)
-                return part if part.rows == rows else None
-        return None
-
-    def _mend(self, part: Part, keys: Sequence[str], files: Sequence[Path]) -> None:
-        """Write damaged files again: nobody else will."""
-        if sum(file.stat().st_size for file in files) != part.size_bytes:
-            return
-        for key, file in zip(keys, files, strict=True):
-            if not (self.store.create(key, file) or holds_same_rows(self.store, key, file)):
-                self.store.put(key, file)
-
-    def _sizes(self, keys: Sequence[str]) -> list[int]:
-        return [self.store.size(key) or 0 for key in keys]
+            if [slot_of(name) for name in part.names] != list(slots) or sum(sizes) != part.size_bytes:
+                continue
+            for name, file, size_bytes in zip(part.names, files, sizes, strict=True):
+                key = f"{self._prefix}/{name}"
+                if self.store.size(key) != size_bytes:
+                    self.store.put(key, file)
 
     def require(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
         """Check that the manifest is of these changes, and its files exist."""

@@ -86,7 +86,6 @@ class Sink(ABC):
         keeps_dead_letters: True if what is refused for good can be sent again: `dead_letters`, `replay_dead_letters`.
         keeps_written_columns: True if changes keep the columns that they were written with: `read_back_as_written`.
         finds_keys: False if `read_back_as_written` ignores its keys, so that the caller filters.
-        letters_way_out: how dead letters get to the destination after all, as the end of a sentence.
         wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
     """
 
@@ -96,7 +95,6 @@ class Sink(ABC):
     keeps_dead_letters: ClassVar[bool] = False
     keeps_written_columns: ClassVar[bool] = False
     finds_keys: ClassVar[bool] = True
-    letters_way_out: ClassVar[str] = "`icefloe deliver NAME --dead-letters` sends them again"
     wants_unique_keys: bool = False
 
     @property
@@ -176,8 +174,8 @@ class Sink(ABC):
         Raises:
             DamagedPartsError: delivered parts are lost. They are delivered again, then `finish` is called again.
             SupersededError: the destination holds a later batch, which stays.
-            TooManyDeadLettersError: all parts together have too many dead letters. Parts with some are delivered again,
-                then `finish` is called again.
+            TerminalError: all parts together have too many dead letters. Parts with some are delivered again in the
+                next try.
         """
 
     @abstractmethod

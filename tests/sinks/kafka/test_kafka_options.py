@@ -20,11 +20,6 @@ def test_names_that_no_topic_can_have_are_refused(topic: str, key: str) -> None:
         KafkaOptions.of({"topic": topic})
 
 
-def test_a_folder_of_dead_letters_has_a_path() -> None:
-    with pytest.raises(TerminalError, match=r"sink\.dead_letters\.path does not fit the kafka sink"):
-        KafkaOptions.of({"topic": "flights", "dead_letters": {"limit": 1}})
-
-
 def test_a_size_may_be_a_text_with_its_unit_in_both_sinks() -> None:
     assert KafkaOptions.of({"topic": "flights", "transaction_bytes": "1MiB"}).transaction_bytes == 2**20
     search = {"url": "https://search.example", "index": "people", "bulk_bytes": "1MiB", "conn_id": "search"}

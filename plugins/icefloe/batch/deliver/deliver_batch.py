@@ -2,8 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, Literal, TypeVar
@@ -30,9 +29,8 @@ from icefloe.documents import STRICT, dump_document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
-from icefloe.sinks.dead_letters import TooManyDeadLettersError
 from icefloe.sinks.manifest import DamagedPartsError, Manifest
-from icefloe.sinks.sink import PartDelivery, Sink, SupersededError
+from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 from icefloe.units import time_text
@@ -77,16 +75,15 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
             _refuse_other_destination(batch, sink, begun, now)
             # One call for all parts if the sink commits once.
             numbers = range(1 if sink.commits_once else len(manifest.parts))
-            with _taken_back(batch, sink, begun, now):
-                task = DeliverPart(
-                    reference=TaskReference.of(reference, running.plan),
-                    batch=batch,
-                    manifest=manifest,
-                    output=output,
-                    begun=begun,
-                )
-                call = _PartsCall(task=task, numbers=numbers, engine=engine, records=records, tally=tally)
-                deliveries = call.finish(sink)
+            task = DeliverPart(
+                reference=TaskReference.of(reference, running.plan),
+                batch=batch,
+                manifest=manifest,
+                output=output,
+                begun=begun,
+            )
+            call = _PartsCall(task=task, numbers=numbers, engine=engine, records=records, tally=tally)
+            deliveries = call.finish(sink)
             records.create_batch(
                 BatchDelivery.of(
                     deliveries,
@@ -192,55 +189,28 @@ def delivered_part(
     return sink.deliver(batch, begun, StagedPart.whole(parts) if sink.commits_once else parts[number])
 
 
-_Result = TypeVar("_Result")
-
-
-class TakenBackError(TerminalError):
-    """The sink was another pipeline's since the delivery began, so what it had of the batch is gone."""
-
-    url: str
-    batch_number: int
-
-
 def staged_bytes(reference: BatchReference) -> int:
     """Size of the files of a staged batch, by one listing; nothing is proven yet."""
     return reference.folder_of_changes.size_of(reference.batch_number)
 
 
-@contextmanager
-def _taken_back(
-    batch: ProvenBatch, sink: Sink, begun: Mapping[str, object], now: Mapping[str, object]
-) -> Iterator[None]:
-    """Names the reason if the sink's owner changed twice since the first try."""
-    try:
-        yield
-    except SupersededError as error:
-        # Releases differ in the facts that they record.
-        if all(begun[each] == now[each] for each in begun.keys() & now.keys()):
-            raise
-        raise TakenBackError(
-            f"another pipeline took {sink.url} over and this one took it back while batch {batch.batch_number} was "
-            f"half delivered: icefloe reset {batch.origin.pipeline} gives the batch up and loads the table again "
-            f"({error.sentence})",
-            url=sink.url,
-            batch_number=batch.batch_number,
-        ) from error
-
-
 def _refuse_other_destination(
     batch: ProvenBatch, sink: Sink, begun: Mapping[str, object], now: Mapping[str, object]
 ) -> None:
-    """The first parts went elsewhere."""
+    """The first parts went elsewhere, or are gone."""
+    if begun == now:
+        return
     before, found = begun.get("destination"), now.get("destination")
-    if None not in (before, found) and before != found:
-        name = batch.origin.pipeline
-        raise TerminalError(
-            f"batch {batch.batch_number} of {name} began to be delivered to {before}, and {sink.url} now has {found}, "
-            "where its first parts may be missing: correct the address of the sink (its url, bootstrap_servers or "
-            f"connection), or run icefloe reset {name}, which loads the table again",
-            url=sink.url,
-            batch_number=batch.batch_number,
-        )
+    name = batch.origin.pipeline
+    where = f"began to be delivered to {before}, and {sink.url} now has {found}"
+    if before == found:
+        where = f"began to be delivered to {sink.url}, which another pipeline has taken over since"
+    raise TerminalError(
+        f"batch {batch.batch_number} of {name} {where}, where its first parts may be missing: correct the address of "
+        f"the sink (its url, bootstrap_servers or connection), or load the table again with icefloe reset {name}",
+        url=sink.url,
+        batch_number=batch.batch_number,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,20 +222,14 @@ class _PartsCall:
     tally: PhaseTally
 
     def finish(self, sink: Sink) -> list[PartDelivery]:
-        """Delivers missing parts, and once more lost parts, or those with dead letters if these are too many."""
-        sent = self._deliver_missing()
+        """Delivers missing parts and those with dead letters of an earlier try, and once more parts that are lost."""
+        self.records.forget_parts(each.number for each in self._found() if each.dead_letters)
+        self._deliver_missing()
         try:
             return self._finished(sink)
         except DamagedPartsError as damage:
-            again = list(damage.numbers)
             logger.warning("batch %d: %s; they are delivered again", self.task.batch.batch_number, damage.sentence)
-        except TooManyDeadLettersError:
-            found = zip(self.numbers, self._deliveries(), strict=True)
-            again = [number for number, each in found if each.dead_letters and number not in sent]
-            if not again:
-                raise
-            logger.info("batch %d: %d parts with dead letters again", self.task.batch.batch_number, len(again))
-        self.records.forget_parts(again)
+            self.records.forget_parts(damage.numbers)
         self._deliver_missing()
         return self._finished(sink)
 
@@ -274,7 +238,7 @@ class _PartsCall:
         sink.finish(self.task.batch, self.task.begun, deliveries)
         return deliveries
 
-    def _deliver_missing(self) -> frozenset[int]:
+    def _deliver_missing(self) -> None:
         """Errors that retrying cannot fix come first."""
         found = self.records.parts(self.numbers)
         missing = [number for number, delivery in zip(self.numbers, found, strict=True) if delivery is None]
@@ -282,10 +246,12 @@ class _PartsCall:
         logger.info("batch %d: %d of %d parts to deliver", number, len(missing), len(self.numbers))
         self.tally.begin(len(missing), of=len(self.numbers))
         require_success(self.tally.finish(self.engine.map(self.task, missing) if missing else []))
-        return frozenset(missing)
+
+    def _found(self) -> list[PartDelivery]:
+        return [each for each in self.records.parts(self.numbers) if each is not None]
 
     def _deliveries(self) -> list[PartDelivery]:
-        found = [each for each in self.records.parts(self.numbers) if each is not None]
+        found = self._found()
         if len(found) < len(self.numbers):
             url = self.records.url
             raise TransientError(

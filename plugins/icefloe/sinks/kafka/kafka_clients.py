@@ -17,7 +17,6 @@ from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.patience import patience_seconds
 from icefloe.pipeline.url import is_address
 from icefloe.redaction.hidden import hide, redacted_foreign
-from icefloe.sinks.dead_letters import DeadLetterSettings
 from icefloe.sinks.kafka.schemas import REGISTRY
 from icefloe.sinks.key_changes import Duplicates
 from icefloe.sinks.sink import checked_options
@@ -45,7 +44,6 @@ class KafkaOptions:
         bootstrap_servers: None: the connection has them.
         partitions: of a new topic; None: the broker's default.
         replication_factor: of new topics; None: the broker's default.
-        dead_letters: the folder of changes that are too large for the topic; None: they are an error.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -67,7 +65,6 @@ class KafkaOptions:
     transaction_rows: int = 50_000
     transaction_bytes: int = 32 * 2**20
     transaction_seconds: int = 60
-    dead_letters: DeadLetterSettings | None = None
 
     @classmethod
     def of(cls, written: Mapping[str, object]) -> Self:

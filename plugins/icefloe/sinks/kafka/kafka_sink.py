@@ -1,9 +1,7 @@
 """The kafka sink, and the delivery of a part in bounded transactions."""
 
-import json
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from random import SystemRandom
 from time import monotonic, sleep
@@ -13,7 +11,6 @@ import pyarrow as pa
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder, DeadLetterSink
 from icefloe.sinks.kafka.events import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, event_rows
 from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.message_format import Encoder, MessageFormat
@@ -27,7 +24,7 @@ from icefloe.sinks.kafka.topic_batches import (
     topic_missing,
 )
 from icefloe.sinks.kafka.topic_state import Headers, PartProgress, StateTopic, TopicState, TransactionProducer, part_key
-from icefloe.sinks.kafka.topics import cluster_id, lacks_oldest, may_be_compacted, most_bytes, retained_messages
+from icefloe.sinks.kafka.topics import lacks_oldest, may_be_compacted, most_bytes, retained_messages
 from icefloe.sinks.key_changes import one_row_per_key
 from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink, superseded
 from icefloe.storage.store import Store
@@ -44,14 +41,11 @@ class KafkaSink(Sink):
     """Sends each change once to a topic, for readers of committed messages."""
 
     keyed: ClassVar[bool] = False
-    keeps_dead_letters: ClassVar[bool] = True
     keeps_written_columns: ClassVar[bool] = True
-    letters_way_out: ClassVar[str] = "raise max.message.bytes of the topic, then `icefloe reset NAME` loads it again"
 
-    def __init__(self, options: KafkaOptions, clients: KafkaClients, letters: DeadLetterFolder | None = None) -> None:
+    def __init__(self, options: KafkaOptions, clients: KafkaClients) -> None:
         self._options = options
         self.wants_unique_keys = options.duplicates == "fail"
-        self._letters = letters
         self._clients = clients
         self._log = StateTopic(clients, options.tokens)
         self._batches = TopicBatches(clients, options, self._log)
@@ -75,8 +69,6 @@ class KafkaSink(Sink):
     def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
         """Makes the topics, and records the owner."""
         self._until_decided(partial(self._batches.claim, origin, takes_over=takes_over, only_looks=only_looks))
-        if self._letters is not None and not only_looks:
-            self._letters.claim(origin, self._dead_letter_sink(), takes_over=takes_over)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Records that the batch begins; see the package."""
@@ -85,22 +77,14 @@ class KafkaSink(Sink):
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
         """Sends the part."""
-        letters = TooLargeChanges(
-            folder=self._letters,
-            batch_number=batch.batch_number,
-            part_number=part.number,
-            has_text=self._options.format == "json",
-        )
         sender = PartSender(
             clients=self._clients, options=self._options, log=self._log, encoder=self._format.encoder(batch),
-            batch=batch, begun=BegunOnTopic(**begun), part=part, letters=letters,
+            batch=batch, begun=BegunOnTopic(**begun), part=part,
         )  # fmt: skip
         return self._until_decided(sender.send)
 
     def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
         """Records that the batch is whole."""
-        if self._letters is not None:
-            self._letters.refuse_too_many(batch.batch_number, sum(each.dead_letters for each in deliveries))
         self._until_decided(partial(self._batches.finish, batch, BegunOnTopic(**begun), deliveries))
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
@@ -136,25 +120,10 @@ class KafkaSink(Sink):
         """True if the topic is compacted."""
         return may_be_compacted(self._clients, self._options.topic)
 
-    def dead_letters(self) -> Mapping[int, int]:
-        """Count the files of the folder."""
-        return {} if self._letters is None else self._letters.counts(self._dead_letter_sink())
-
-    def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
-        """Refuses: the topic may have newer changes of a letter's key."""
-        raise TerminalError(
-            f"dead letters of batch {batch_number} cannot be sent in their order to topic {self._options.topic}: "
-            "raise its max.message.bytes, then load the table again with icefloe reset"
-        )
-
     def close(self) -> None:
         """Gives back connections."""
         self._log.close()
         self._clients.close()
-
-    def _dead_letter_sink(self) -> DeadLetterSink:
-        topic = self._options.topic
-        return DeadLetterSink(sink=f"topic {topic}", cluster=cluster_id(self._clients, topic))
 
     def _until_decided(self, call: Callable[[], Answer]) -> Answer:
         # Two processes that go on fencing each other pause for random times, so that one of them gets through.
@@ -174,17 +143,14 @@ class KafkaSink(Sink):
 
 
 def open_kafka_sink(
-    options: Mapping[str, object], *, connection: Mapping[str, object], open_store: Callable[[str], Store]
+    options: Mapping[str, object],
+    *,
+    connection: Mapping[str, object],
+    open_store: Callable[[str], Store],  # noqa: ARG001
 ) -> KafkaSink:
     """The sink of a pipeline; arguments as in `open_sink`."""
     checked = KafkaOptions.of(options)
-    letters = checked.dead_letters
-    clients = KafkaClients.of(checked, connection)
-    if letters is None:
-        return KafkaSink(checked, clients)
-    # Changes after a letter may be in the topic already, so a part that went on without it cannot send it any more.
-    way_out = f"raise max.message.bytes of topic {checked.topic} and load the table again with icefloe reset"
-    return KafkaSink(checked, clients, DeadLetterFolder(open_store(letters.path), limit=letters.limit, way_out=way_out))
+    return KafkaSink(checked, KafkaClients.of(checked, connection))
 
 
 @dataclass(kw_only=True)
@@ -198,7 +164,6 @@ class PartSender:
     batch: ProvenBatch
     begun: BegunOnTopic
     part: StagedPart
-    letters: "TooLargeChanges"
     _bytes: int = 0
 
     def send(self) -> PartDelivery:
@@ -235,11 +200,10 @@ class PartSender:
             done = self._done(state)
             if not done.rows and self.batch.identity and self.options.duplicates == "fail":
                 one_row_per_key(self.part.read, identity=self.batch.identity, hash_key=self.batch.hash_key)
-            self.letters.go_on_after(self.part.first_row + done.rows)
             sent = done if done.rows >= self.part.rows else self._send_after(producer, done)
         return PartDelivery(
             number=self.part.number, rows=self.part.rows, documents=sent.events, repeated=done.events,
-            dead_letters=self.letters.count(), bytes=self._bytes,
+            bytes=self._bytes,
         )  # fmt: skip
 
     @property
@@ -258,6 +222,8 @@ class PartSender:
 
     def _send_after(self, producer: TransactionProducer, done: PartProgress) -> PartProgress:
         rows, events, waiting = done.rows, done.events, _Waiting(self.options)
+        # Sent after a delete, so that a compacted topic drops the row.
+        has_tombstones = self.options.tombstones and bool(self.batch.identity)
         for slice_ in event_rows(self.part.read(), skip_rows=done.rows, rows_before=self.part.first_row):
             keys, values = self.encoder.encode(slice_)
             headers = self._headers(slice_)
@@ -265,21 +231,14 @@ class PartSender:
                 keys, values, slice_.deletes, slice_.ends.tolist(), headers, strict=True
             ):
                 rows = end
-                # A message without a value follows a delete, or takes its place if that is too large.
-                has_tombstone = is_delete and key is not None and self.options.tombstones
-                refused = producer.refusal_of(key, value)
-                if refused is not None:
-                    self.letters.keep(refused, self.part.first_row + end, key=key, value=value)
-                    if not has_tombstone or producer.refusal_of(key, None) is not None:
-                        continue
                 if not waiting.events:
                     producer.begin()
-                sent = [value] if refused is None else []
-                for each in [*sent, None] if has_tombstone and value is not None else sent:
-                    producer.send(self.options.topic, key=key, value=each, headers=header)
-                size = len(key or b"") + (len(value or b"") if sent else 0)
+                producer.send(self.options.topic, key=key, value=value, headers=header)
+                if is_delete and has_tombstones and value is not None:
+                    producer.send(self.options.topic, key=key, value=None, headers=header)
+                size = len(key or b"") + len(value or b"")
                 self._bytes += size
-                events += len(sent)
+                events += 1
                 waiting.add(size)
                 if waiting.is_full:
                     self._commit(producer, rows, events)
@@ -305,7 +264,6 @@ class PartSender:
                 f"delivered, and had {self.begun.partitions}"
             )
         producer.commit()
-        self.letters.committed(self.part.first_row + rows)
 
     def _headers(self, events: Any) -> list[Headers]:
         number, pipeline = str(self.batch.batch_number).encode(), self.batch.origin.pipeline.encode()
@@ -329,53 +287,3 @@ class _Waiting:
         seconds = self._options.transaction_seconds * _TIME_SHARE
         is_large = self.events >= self._options.transaction_rows or self._bytes >= self._options.transaction_bytes
         return is_large or monotonic() - self._began > seconds
-
-
-@dataclass(kw_only=True)
-class TooLargeChanges:
-    """The dead letters of one part.
-
-    Attributes:
-        folder: None: the first change that is too large is an error.
-    """
-
-    folder: DeadLetterFolder | None
-    batch_number: int
-    part_number: int
-    has_text: bool
-    _places: set[int] = field(default_factory=set)
-    _tried_again: set[int] = field(default_factory=set)
-
-    def go_on_after(self, place: int) -> None:
-        """Counts earlier letters up to a place; later changes are tried again."""
-        found = frozenset() if self.folder is None else self.folder.places(self.batch_number, self.part_number)
-        self._places = {each for each in found if each <= place}
-        self._tried_again = {each for each in found if each > place}
-
-    def keep(self, refused: TerminalError, order: int, *, key: bytes | None, value: bytes | None) -> None:
-        """Keeps a change, before anything after it is committed."""
-        if self.folder is None:
-            raise refused
-        letter = DeadLetter(
-            id="" if key is None else self._text(key), version=order, operation="send",
-            document=None if value is None else json.loads(value) if self.has_text else self._text(value),
-            reason=str(refused),
-        )  # fmt: skip
-        self.folder.put_one(self.batch_number, self.part_number, order, letter)
-        self._places.add(order)
-        self._tried_again.discard(order)
-        self.folder.refuse_too_many(self.batch_number, self.count(), [letter])
-
-    def committed(self, place: int) -> None:
-        """Removes earlier letters up to a place: the topic took these changes."""
-        sent = {each for each in self._tried_again if each <= place}
-        if self.folder is not None and sent:
-            self.folder.remove(self.batch_number, self.part_number, sent)
-            self._tried_again -= sent
-
-    def count(self) -> int:
-        """The letters of the part, without changes that this try sends."""
-        return len(self._places)
-
-    def _text(self, message: bytes) -> Any:
-        return message.decode() if self.has_text else b64encode(message).decode()

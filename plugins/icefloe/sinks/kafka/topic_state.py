@@ -254,8 +254,14 @@ class TransactionProducer:
             FencedError: another producer of this id began.
         """
         self._sent_to.add(topic)
-        if (refused := self.refusal_of(key, value)) is not None:
-            raise refused
+        size = len(key or b"") + len(value or b"")
+        if size + _OVERHEAD_BYTES > self._most_bytes:
+            shown = "missing" if key is None else key[:_SHOWN_BYTES].decode(errors="replace")
+            raise TerminalError(
+                f"a change of {size} bytes with the key {shown} is too large for topic {self._topic}, which takes "
+                f"{self._most_bytes}; raise max.message.bytes of the topic and message.max.bytes of the brokers, or "
+                "leave large columns out of columns"
+            )
         while True:
             with self._refusals("send"):
                 try:
@@ -269,18 +275,6 @@ class TransactionProducer:
                     raise
                 else:
                     return
-
-    def refusal_of(self, key: bytes | None, value: bytes | None) -> TerminalError | None:
-        """The error of a message that is too large, if it is."""
-        size = len(key or b"") + len(value or b"")
-        if size + _OVERHEAD_BYTES <= self._most_bytes:
-            return None
-        shown = "missing" if key is None else key[:_SHOWN_BYTES].decode(errors="replace")
-        return TerminalError(
-            f"a change of {size} bytes with the key {shown} is too large for topic {self._topic}, which takes "
-            f"{self._most_bytes}; raise max.message.bytes of the topic and message.max.bytes of the brokers, or leave "
-            "large columns out of columns"
-        )
 
     def flush(self) -> None:
         """Waits until the brokers have all messages."""

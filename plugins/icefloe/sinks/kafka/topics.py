@@ -57,13 +57,6 @@ def find_topic(clients: KafkaClients, name: str) -> Topic | None:
     return None if found is None else Topic(name=name, id=str(found.topic_id), partitions=len(found.partitions))
 
 
-def cluster_id(clients: KafkaClients, name: str) -> str | None:
-    """The cluster's own id, whatever the addresses of its brokers; None if it has none."""
-    request = KafkaRequest(doing="describe the cluster", topic=name, right="Describe")
-    found = _answer(clients, lambda: clients.admin.describe_cluster(request_timeout=clients.seconds), request)
-    return found.cluster_id or None
-
-
 def make_topic(
     clients: KafkaClients, name: str, *, partitions: int | None, replication_factor: int | None,
     settings: Mapping[str, object], only_try: bool = False,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.dead_letters import DeadLetterFolder, DeadLetterSink
+from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.opensearch.batch_index import BatchIndex, BegunBatch, Claims
 from icefloe.sinks.opensearch.bulk import BulkSender, bulk_lines
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, cluster_uuid
@@ -30,9 +30,7 @@ def open_opensearch_sink(
     """The sink of a pipeline; arguments as in `open_sink`."""
     settings = OpenSearchSettings.of(options, connection)
     letters = settings.dead_letters
-    if letters is None:
-        return OpenSearchSink(settings)
-    folder = DeadLetterFolder(open_store(letters.path), limit=letters.limit, way_out="correct the index and run again")
+    folder = None if letters is None else DeadLetterFolder(open_store(letters.path), limit=letters.limit)
     return OpenSearchSink(settings, letters=folder)
 
 
@@ -78,15 +76,15 @@ class OpenSearchSink(Sink):
         is_claimed = self._claims.find() is not None
         if not is_claimed:
             self._indexes.refuse_foreign(self._names.index)
-        if only_looks:
-            if is_claimed:
-                self._claims.of(origin)
-            return
-        # A claim that was lost had a generation, which the indexes of its loads tell.
-        first_generation = 0 if is_claimed else self._indexes.next_generation()
-        self._claims.claim(origin, takes_over=takes_over, first_generation=first_generation)
+        if not only_looks:
+            # A claim that was lost had a generation, which the indexes of its loads tell.
+            first_generation = 0 if is_claimed else self._indexes.next_generation()
+            self._claims.claim(origin, takes_over=takes_over, first_generation=first_generation)
+        elif is_claimed:
+            self._claims.of(origin)
         if self._letters is not None:
-            self._letters.claim(origin, self._dead_letter_sink(), takes_over=takes_over)
+            sink = f"index {self._settings.index} of cluster {cluster_uuid(self._cluster)}"
+            self._letters.claim(origin, sink, takes_over=takes_over, only_looks=only_looks)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Record that the batch begins, and prepare its index; see `BatchIndex`."""
@@ -154,7 +152,7 @@ class OpenSearchSink(Sink):
 
     def dead_letters(self) -> Mapping[int, int]:
         """Count the lines of the folder's files."""
-        return {} if self._letters is None else self._letters.counts(self._dead_letter_sink())
+        return {} if self._letters is None else self._letters.counts()
 
     def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
         """Send the letters of a batch to the index of the present load, by their own versions.
@@ -162,7 +160,7 @@ class OpenSearchSink(Sink):
         Letters from before that load are dropped: it has the state of their rows. With ``deletes: hard`` a letter
         without a document stays after a later batch, which may have deleted the row.
         """
-        folder = self._own_letters()
+        folder = self._letters
         if folder is None:
             return []
 
@@ -203,19 +201,10 @@ class OpenSearchSink(Sink):
                 ) from None
         return None
 
-    def _dead_letter_sink(self) -> DeadLetterSink:
-        return DeadLetterSink(sink=f"index {self._settings.index}", cluster=cluster_uuid(self._cluster))
-
-    def _own_letters(self) -> DeadLetterFolder | None:
-        if self._letters is not None:
-            self._letters.refuse_other_sink(self._dead_letter_sink())
-        return self._letters
-
     def _ids_of_letters(self) -> frozenset[str]:
-        folder = self._own_letters()
-        if folder is None:
+        if self._letters is None:
             return frozenset()
-        return frozenset(letter.id for number in folder.batches() for letter in folder.letters(number))
+        return frozenset(each.id for number in self._letters.batches() for each in self._letters.letters(number))
 
     def _latest_version(self) -> int | None:
         begun = self._claims.progress()
