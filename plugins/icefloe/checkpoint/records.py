@@ -272,6 +272,12 @@ class OffsetRecord:
         return self.spec.steps
 
     @property
+    def selected_columns(self) -> tuple[str, ...] | None:
+        """Dotted names of the delivered columns; None: all. In the specification, the identity is behind them."""
+        selected = self.result_configuration.get("columns")
+        return self.spec.columns[: len(selected)] if self.spec.columns and isinstance(selected, list) else None
+
+    @property
     def begins_anew(self) -> bool:
         """True if nothing that was delivered before counts: the pipeline begins, or its table is loaded again.
 

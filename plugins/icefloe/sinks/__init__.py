@@ -14,4 +14,4 @@ Tasks write changes to `ChangeFiles`. Another `Sink` gets the proven batch from 
 - `kafka`: events in a topic
 """
 
-__all__ = ["batch_to_deliver", "change_files", "dead_letters", "manifest", "sink"]
+__all__ = ["batch_to_deliver", "change_files", "manifest", "sink"]

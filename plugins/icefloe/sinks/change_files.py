@@ -331,7 +331,7 @@ class FilesDelivery(Sink):
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes of batches that have a manifest, batch by batch."""
-        for rows in self.read_back_as_written(lambda _number, _names: schema):
+        for rows in self.read_back_as_written(lambda _number: schema):
             found = rows.select(schema.names)
             yield found if keys is None else _of_keys(found, keys)
 

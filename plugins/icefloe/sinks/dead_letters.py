@@ -14,8 +14,6 @@ from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.manifest import claim_path
 from icefloe.storage.store import Store
 
-__all__ = ["DeadLetterFolder"]
-
 _NAMED = 3
 _LIMIT = 1_000
 _FILE = re.compile(r"batch=(\d+)/part-(\d+)\.jsonl")

@@ -32,11 +32,8 @@ from icefloe.units import parse_bytes
 
 __all__ = ["PartDelivery", "Sink", "SupersededError", "open_sink"]
 
-SchemaOf: TypeAlias = Callable[[int, Sequence[str]], pa.Schema]
-"""The schema of the changes of a batch, by its number and the names of columns that some of its changes have.
-
-Names inside of structs may be among them, dotted. A struct of which they have no name may be null in all changes.
-"""
+SchemaOf: TypeAlias = Callable[[int], pa.Schema]
+"""The schema of the changes of a batch, by its number."""
 
 
 class SupersededError(TerminalError):

@@ -180,7 +180,7 @@ def committed_batch(offset: OffsetRecord, manifest: Manifest, output: OutputMode
     """A committed batch, to be delivered once more."""
     begins_anew = offset.begins_anew
     batch = _proven(manifest, offset.spec, output, owner=offset.checkpoint_id, schema=schema, begins_anew=begins_anew)
-    return replace(batch, is_replay=True, selected=_selected(offset))
+    return replace(batch, is_replay=True, selected=offset.selected_columns)
 
 
 def _proven(
@@ -229,12 +229,6 @@ def _read(files: ChangeFiles, batch_number: int, part: Part, bound: RowLimit) ->
     for rows in files.read_part(batch_number, part):
         bound.check(rows, place=f"{part.names[0]} of batch {batch_number}")
         yield rows
-
-
-def _selected(offset: OffsetRecord) -> tuple[str, ...] | None:
-    """In batches of a pipeline with ``columns``, those of the identity are behind the selected ones."""
-    recorded = offset.result_configuration.get("columns")
-    return offset.spec.columns[: len(recorded)] if offset.spec.columns and isinstance(recorded, list) else None
 
 
 class UnfinishedTasksError(TransientError):

@@ -14,7 +14,7 @@ from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import CommitRecord
+from icefloe.checkpoint.records import CommitRecord, OffsetRecord
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.schemas.column_paths import ColumnPath
@@ -172,13 +172,7 @@ class BatchPromises:
     """The promises of one batch, and the columns that show the identity."""
 
     def __init__(self, pipeline: Pipeline, checkpoint: Checkpoint, commit: CommitRecord, schema: TableSchema) -> None:
-        offset = checkpoint.offset(commit.batch_number)
-        if offset is None:
-            raise TerminalError(
-                f"the offset record of batch {commit.batch_number} is gone from the checkpoint {checkpoint.url}, "
-                "though the batch is committed: restore it",
-                batch_number=commit.batch_number,
-            )
+        offset = offset_of(checkpoint, commit.batch_number)
         self._batch_number, self._steps = commit.batch_number, offset.spec.steps
         self.identity = _identity_shown(pipeline, schema, offset.spec.identity) if commit.route == Route.SHUFFLE else ()
 
@@ -186,6 +180,18 @@ class BatchPromises:
         """Checks for one reading of the batch."""
         runs = IdentityOrder(part) if self.identity else None
         return ChangePromises(batch_number=self._batch_number, steps=self._steps, runs=runs)
+
+
+def offset_of(checkpoint: Checkpoint, batch_number: int) -> OffsetRecord:
+    """The offset record of a delivered batch."""
+    offset = checkpoint.offset(batch_number)
+    if offset is None:
+        raise TerminalError(
+            f"the offset record of batch {batch_number} is gone from the checkpoint {checkpoint.url}, though the batch "
+            "was delivered: restore it",
+            batch_number=batch_number,
+        )
+    return offset
 
 
 def delivered_shape(pipeline: Pipeline, schema: TableSchema, identity: Identity) -> RowShape:

@@ -1,84 +1,46 @@
 """The rows that a sink holds, and those that it should hold."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.types import is_map
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.delivery_findings import KeyedRows
-from icefloe.batch.verify.table_state import Replay, TableState, committed_batches, schema_runs, since_last_load
+from icefloe.batch.verify.promises import offset_of
+from icefloe.batch.verify.table_state import Replay, TableState, committed_batches, since_last_load
 from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, CHANGE_TYPE, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
-from icefloe.checkpoint.records import CommitRecord
-from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
+from icefloe.checkpoint.records import OffsetRecord
+from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.iceberg.schemas.column_paths import identity_columns, resolve_identifier_columns
-from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.iceberg.schemas.table_schema import TableSchema, covering_schema
 from icefloe.sinks.sink import Sink
 
 __all__ = ["WrittenColumns"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnNames:
-    """The names of a schema, dotted inside of structs; below ``maps``, names are keys."""
-
-    names: frozenset[str]
-    maps: tuple[str, ...]
-
-    @classmethod
-    def of(cls, fields: Iterable[pa.Field]) -> Self:
-        """The names of a schema."""
-        kinds = dict(_kinds(fields, ""))
-        return cls(names=frozenset(kinds), maps=tuple(f"{name}." for name, kind in kinds.items() if is_map(kind)))
-
-    def have(self, names: Sequence[str]) -> bool:
-        """True if a value with these names fits."""
-        return all(name in self.names or name.startswith(self.maps) for name in names)
-
-    def have_others(self, names: Sequence[str]) -> bool:
-        """True if a value with these names lacks some next to them."""
-        seen = {name.rpartition(".")[0] for name in names}
-        return any(name.rpartition(".")[0] in seen for name in self.names - set(names))
-
-
-def _kinds(fields: Iterable[pa.Field], prefix: str) -> Iterator[tuple[str, pa.DataType]]:
-    for field in fields:
-        kind = field.type
-        while pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            kind = kind.value_type
-        yield f"{prefix}{field.name}", kind
-        if pa.types.is_struct(kind):
-            yield from _kinds(kind, f"{prefix}{field.name}.")
-
-
 class WrittenColumns:
-    """Reads logs in the schemas of their batches.
-
-    A batch has the schema of its last snapshot. If that expired: the schema of the next batch or the newest of the
-    table that has exactly the columns found, or the first that has more.
+    """Reads logs in the schemas of their batches, which the checkpoint records.
 
     Args:
-        batches: since the last start, by number.
         delivered: delivered columns of the table now.
+        first_batch: changes of earlier batches are left out.
     """
 
-    def __init__(self, session: PipelineSession, batches: Sequence[CommitRecord], delivered: TableSchema) -> None:
-        self._session, self._batches, self._delivered = session, batches, delivered
-        self._first_batch = batches[0].batch_number
+    def __init__(self, session: PipelineSession, delivered: TableSchema, *, first_batch: int) -> None:
+        self._session, self._delivered, self._first_batch = session, delivered, first_batch
+        self._schemas: dict[int, TableSchema] = {}
 
     @classmethod
     def since_last_load(cls, session: PipelineSession, delivered: TableSchema) -> Self:
         """Reads from the last batch at which readers drop what they hold."""
-        return cls(session, since_last_load(committed_batches(session)), delivered)
+        return cls(session, delivered, first_batch=since_last_load(committed_batches(session))[0].batch_number)
 
     def read(self, sink: Sink, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes that a log holds since the first batch, in the table's present columns.
@@ -97,15 +59,11 @@ class WrittenColumns:
 
     def _in_present_columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         number: int = rows.column(BATCH)[0].as_py()
-        names = [name for name in rows.schema.names if name not in CHANGE_COLUMNS]
-        found = ColumnNames.of(field for field in rows.schema if field.name in names)
-        written, schema = (
-            self._schema(number, sorted(found.names)),
-            change_schema(self._delivered.arrow, with_batch=True),
-        )
+        written, schema = self._schema(number), change_schema(self._delivered.arrow, with_batch=True)
         # Equal names do not suffice: a name may have gone from one column to another.
         if written.columns == self._delivered.columns and rows.schema.equals(schema):
             return rows
+        names = [name for name in rows.schema.names if name not in CHANGE_COLUMNS]
         try:
             columns = self._delivered.rows_of(written, rows.select(names))
         except (TerminalError, pa.ArrowException) as cause:
@@ -122,52 +80,37 @@ class WrittenColumns:
         paths = resolve_identifier_columns(self._delivered.columns, keys.schema.names)
         return rows.filter(RowHashes.among(identity_columns(rows, paths), keys.columns))
 
-    def _arrow_schema(self, number: int, names: Sequence[str]) -> pa.Schema:
-        return change_schema(self._schema(number, names).arrow, with_batch=True)
+    def _arrow_schema(self, number: int) -> pa.Schema:
+        return change_schema(self._schema(number).arrow, with_batch=True)
 
-    def _schema(self, number: int, names: Sequence[str]) -> TableSchema:
-        own = self._by_batch.get(number)
-        schemas = [*([] if own is None else [own]), *self._known]
-        fitting = [schema for schema in schemas if ColumnNames.of(schema.arrow).have(names)]
-        exact = [schema for schema in fitting if not ColumnNames.of(schema.arrow).have_others(names)]
-        if fitting:
-            return (exact or fitting)[0]
-        name = self._session.pipeline.name
-        if number > self._batches[-1].batch_number:
-            raise TransientError(
-                f"batch {number} of {name} has new columns, and came while others were read: run again"
+    def _schema(self, number: int) -> TableSchema:
+        if number not in self._schemas:
+            offset = offset_of(self._session.checkpoint, number)
+            schema, selected = self._schema_at(offset), offset.selected_columns
+            self._schemas[number] = schema if selected is None else schema.select(selected)
+        return self._schemas[number]
+
+    def _schema_at(self, offset: OffsetRecord) -> TableSchema:
+        """The table's schema in a batch, also if its snapshot has expired."""
+        metadata, recorded = self._session.table.metadata, offset.ending.cursor.snapshot
+        snapshot = None if recorded is None else metadata.snapshot_by_id(recorded.snapshot_id)
+        if recorded is None or recorded.schema_id is None or (snapshot is not None and recorded.is_same(snapshot)):
+            return TableSchema.at(metadata, offset.up_to_snapshot_id, after_snapshot_id=offset.after_snapshot_id)
+        schemas = {schema.schema_id: schema for schema in metadata.schemas}
+        name, number = self._session.pipeline.name, offset.batch_number
+        if recorded.schema_id > max(schemas):
+            raise TransientError(f"batch {number} of {name} has new columns, and came meanwhile: run again")
+        if recorded.schema_id not in schemas:
+            raise TerminalError(
+                f"batch {number} of {name} has the columns of schema {recorded.schema_id}, which is no longer in the "
+                "table's metadata: it can no longer be verified",
+                batch_number=number,
             )
-        raise TerminalError(
-            f"batch {number} of {name} has other columns than later batches, and the snapshot with its schema has "
-            "expired: it can no longer be verified",
-            batch_number=number,
-        )
-
-    @cached_property
-    def _by_batch(self) -> dict[int, TableSchema]:
-        runs = schema_runs(self._session.table, self._batches)
-        schemas = [(run, self._selected(run.schema)) for run in runs]
-        return {batch.batch_number: schema for run, schema in schemas if schema for batch in run.batches}
-
-    @cached_property
-    def _known(self) -> list[TableSchema]:
-        """The table's schemas, the newest first."""
-        former = (self._former(number) for number in range(len(self._session.table.metadata.schemas) - 1, -1, -1))
-        return [self._delivered, *(schema for schema in former if schema is not None)]
-
-    def _former(self, place: int) -> TableSchema | None:
-        try:
-            return self._selected(TableSchema.of(self._session.table.metadata.schemas[place]))
-        except IcefloeError:
-            return None  # a type that this release cannot read: no batch was delivered in it
-
-    def _selected(self, schema: TableSchema) -> TableSchema | None:
-        """The delivered columns; None if one is missing, so that nothing was delivered in the schema."""
-        columns = self._session.pipeline.columns
-        try:
-            return schema if columns is None else schema.select(columns)
-        except TerminalError:
-            return None
+        # The range may have begun in a later schema, to which the table did not stay.
+        began = offset.follows.snapshot if offset.follows is not None else None
+        latest = max(recorded.schema_id, recorded.schema_id if began is None else began.schema_id or 0)
+        others = [schema for schema_id, schema in schemas.items() if schema_id <= latest]
+        return TableSchema.of(covering_schema(schemas[recorded.schema_id], others), metadata.name_mapping())
 
 
 _LIVE: Final = pa.array(["INSERT", "UPDATE_AFTER"])

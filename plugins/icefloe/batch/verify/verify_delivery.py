@@ -93,7 +93,7 @@ class _Comparison:
         schema = TableSchema.at(session.table.metadata, cursor.snapshot_id, after_snapshot_id=last.after_snapshot_id)
         self._identity = identity.named_by(schema.columns.find_column_name)
         self._shape = delivered_shape(session.pipeline, schema, self._identity)
-        written = WrittenColumns(session, self._batches, self._shape.delivered)
+        written = WrittenColumns(session, self._shape.delivered, first_batch=first.batch_number)
         self._rows = SinkRows(sink, self._shape, written, first_batch=first.batch_number)
 
     @property

@@ -89,7 +89,7 @@ class KafkaSink(Sink):
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes that the topic retains."""
-        return self.read_back_as_written(lambda _number, _names: schema, keys=keys)
+        return self.read_back_as_written(lambda _number: schema, keys=keys)
 
     def read_back_as_written(
         self, schema_of: SchemaOf, *, first_batch: int = 0, keys: pa.RecordBatch | None = None

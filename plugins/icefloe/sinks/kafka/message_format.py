@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import groupby, islice
+from itertools import groupby
 from time import time_ns
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +25,6 @@ from icefloe.changes.columns import (
     COMMIT_TIMESTAMP,
     ChangeType,
 )
-from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths, column_type
 from icefloe.sinks.json_texts import TEXT, JsonForm, avro_name, joined, parser, row_texts
 from icefloe.sinks.kafka.events import (
@@ -49,7 +48,6 @@ from icefloe.sinks.kafka.schemas import (
 )
 from icefloe.sinks.sink import SchemaOf
 
-_LOOKED_AT: Final = 1000
 _NOTHING: Final = pa.scalar(None, TEXT)
 _OPERATIONS: Final[Mapping[int, str]] = {ChangeType.INSERT: "c", ChangeType.DELETE: "d", ChangeType.UPDATE_AFTER: "u"}
 
@@ -83,21 +81,9 @@ class MessageFormat:
         self, messages: Iterable[Message], schema_of: SchemaOf, *, first_batch: int
     ) -> Iterator[pa.RecordBatch]:
         """Reads messages back, each by the schema of its batch; arguments as in `Sink`."""
-        any_columns = self.changes(pa.schema([]))
         for number, group in groupby(filter(is_change, messages), batch_of):
             if number >= first_batch:
-                found = list(group)
-                # Avro has other names for columns, which say nothing about those of the table.
-                names = () if self._is_avro else any_columns.names(found)
-                try:
-                    rows = self.changes(schema_of(number, names)).rows(found)
-                except (ArithmeticError, AttributeError, TypeError, ValueError) as cause:
-                    raise TerminalError(
-                        f"batch {number} in topic {self.options.topic} has values of other types than the columns of "
-                        f"these names ({one_line(cause)}), and the snapshot with its schema has expired: it can no "
-                        "longer be verified"
-                    ) from cause
-                yield rows
+                yield self.changes(schema_of(number)).rows(list(group))
 
     def keys(self, rows: pa.RecordBatch) -> set[str]:
         """Keys of rows, as messages have them."""
@@ -272,20 +258,6 @@ class RetainedChanges:
         """The `key_text` of a change; None for messages of other programs."""
         return key_text(self._payload(message.key())) if is_change(message) else None
 
-    def names(self, messages: Iterable[Message]) -> Sequence[str]:
-        """The columns of images, as written; none without an image.
-
-        Names inside of structs and maps are dotted. Images are looked at until one has all values.
-        """
-        names: dict[str, None] = {}
-        for message in islice(messages, _LOOKED_AT):
-            found = self._payload(message.value())
-            image = (found["after"] or found["before"]) if found and self._is_debezium else found
-            columns = {name: value for name, value in (image or {}).items() if name not in CHANGE_COLUMNS}
-            if _add_names(columns, "", names):
-                break
-        return list(names)
-
     def _debezium(self, message: Message) -> Iterator[dict[str, object]]:
         payload = self._payload(message.value())
         if payload is None:
@@ -340,19 +312,6 @@ class RetainedChanges:
 
     def _payload(self, message: bytes | None) -> Any:
         return None if message is None else self._read_payload(message)
-
-
-def _add_names(value: object, prefix: str, names: dict[str, None]) -> bool:
-    """Add the names inside of a value; False if others may follow."""
-    if isinstance(value, dict):
-        names.update(dict.fromkeys(f"{prefix}{name}" for name in value))
-        # Of all values: one that is missing does not end the look.
-        are_whole = [_add_names(inner, f"{prefix}{name}.", names) for name, inner in value.items()]
-        return bool(value) and all(are_whole)
-    if isinstance(value, list):
-        are_whole = [_add_names(each, prefix, names) for each in value]
-        return any(are_whole)
-    return value is not None
 
 
 def json_payload(text: bytes, *, has_schema: bool) -> Any:
