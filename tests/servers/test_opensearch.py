@@ -60,15 +60,11 @@ def test_keys_of_every_kind_of_character_come_back(place: OpenSearchPlace) -> No
 
 
 @pytest.mark.parametrize("duplicates", ["fail", "keep_one"])
-def test_an_update_by_query_is_noticed_before_and_while_a_batch_writes(place: OpenSearchPlace, duplicates: str) -> None:
+def test_an_update_by_query_is_noticed_while_a_batch_writes(place: OpenSearchPlace, duplicates: str) -> None:
     sink = place.claimed(duplicates=duplicates)
     run(sink, proven(0), part(changes(("+", 1, "Ada"), ("+", 2, "Bob"))))
-    assert len(rows_of(sink)) == 2
-    assert sink.foreign_writes() == 0
     place.ask("POST", f"{place.index}/_update_by_query?refresh=true", {"query": {"term": {"id": 1}}})
     assert place.versions(f"{place.index}-0") == {"1:1": 1, "1:2": 0}
-    assert len(rows_of(sink)) == 2
-    assert sink.foreign_writes() == 1
     with pytest.raises(TerminalError, match="another program wrote or deleted document 1:1"):
         run(sink, proven(1, counts={"delete": 1}), part(changes(("-", 1, "Ada"))))
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.opensearch.cluster import ClusterRefusedError
 from servers.opensearch_place import OpenSearchPlace
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from support.servers.guarded_proxy import Guard, guarded_proxy, signed_by
@@ -93,7 +92,7 @@ def test_wrong_credentials_are_one_sentence_without_them(
     guard, given = WRONG[way]
     with (
         guarded_proxy(opensearch.port, guard, authority.serving()) as url,
-        pytest.raises(ClusterRefusedError, match=r"refuses .* \(401: .*the user of the sink's connection") as error,
+        pytest.raises(TerminalError, match=r"refuses .* \(401: .*the user of the sink's connection") as error,
     ):
         place.claimed(**connection(url, authority.bundle, given))
     assert "hunter2" not in str(error.value)

@@ -124,7 +124,7 @@ class ChangeFiles:
 
         Raises:
             DamagedPartsError: files are missing or have another size.
-            GivenUpBatchError: the existing manifest is of a batch that ended without changes.
+            TransientError: the existing manifest is of a batch that ended without changes.
         """
         # A part that was left out has no files. A manifest made of these messages would lack its rows.
         if any(map(is_left_out, messages)) and (whole := self._whole(summary.batch_number)) is not None:

@@ -20,7 +20,6 @@ __all__ = [
     "BatchSummary",
     "CommitMessage",
     "DamagedPartsError",
-    "GivenUpBatchError",
     "Manifest",
     "Part",
     "load_claim",
@@ -233,10 +232,6 @@ def part_damage(message: CommitMessage, sizes: Mapping[str, int]) -> str | None:
     return None
 
 
-class GivenUpBatchError(TransientError):
-    """The batch ended without changes, and the checkpoint may not say so yet: retry."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeBatch:
     """A batch whose manifest exists."""
@@ -273,7 +268,8 @@ class WholeBatch:
         """The error that the batch holds other changes, or ended without any."""
         batch = self.manifest.batch
         if batch.steps == 0 and batch.after_snapshot_id == batch.up_to_snapshot_id:
-            return GivenUpBatchError(
+            # The checkpoint may not say so yet.
+            return TransientError(
                 f"{self.url} holds batch {batch.batch_number} of pipeline {batch.pipeline} without changes: it was "
                 "abandoned or moved the cursor, and this run came too late; run again to go on with the next batch"
             )

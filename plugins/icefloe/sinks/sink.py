@@ -190,10 +190,6 @@ class Sink(ABC):
             TransientError: a load replaced the rows while they were read.
         """
 
-    def foreign_writes(self) -> int:
-        """Number of foreign entries that can block the next batches, among those of the last whole `read_back`."""
-        return 0
-
     def may_lack_oldest(self) -> bool:
         """False if a log has all keys since its last load: no rule of its own removes the oldest.
 

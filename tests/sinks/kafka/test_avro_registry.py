@@ -56,14 +56,13 @@ def test_an_address_that_is_no_url_is_refused(url: str) -> None:
     ("settings", "named"),
     [
         ({"nonsense": SECRET}, "schema.registry.* in the extra .*nonsense"),
-        ({"basic.auth.user.info": SECRET}, "schema.registry.basic.auth.user.info in the extra .* form USER:PASSWORD"),
+        ({"basic.auth.user.info": SECRET}, "schema.registry.* in the extra .*basic.auth.user.info"),
         ({"proxy": f"icefloe:{SECRET}@proxy:3128"}, "schema.registry.proxy in the extra .* not the URL of a proxy"),
-        ({"timeout": "a while"}, "schema.registry.timeout in the extra .* not a number of seconds"),
         ({"cache.capacity": "1000"}, "schema.registry.* in the extra .*cache.capacity must be a number"),
-        ({"ssl.ca.location": "/missing.pem"}, "schema.registry.ssl.ca.location in the extra .* cannot be read"),
+        ({"ssl.ca.location": "/missing.pem"}, "or a file that it names cannot be read"),
         (
             {"ssl.certificate.location": __file__, "ssl.key.location": __file__, "ssl.key.password": SECRET},
-            "schema.registry.ssl.certificate.location or schema.registry.ssl.key.location in the extra .* cannot",
+            "or a file that it names cannot be read",
         ),
     ],
 )

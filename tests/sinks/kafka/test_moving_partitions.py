@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from icefloe.errors import TerminalError
-from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaMovingError, KafkaRequest, refusals_of
+from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaRequest, refusals_of
 from icefloe.sinks.kafka.topics import Topic, end_offsets
 
 TOPIC = Topic(name="flights", id="1", partitions=1)
@@ -36,7 +36,7 @@ def test_a_partition_without_a_leader_is_asked_again() -> None:
 
 
 def test_a_partition_that_stays_without_a_leader_is_an_error_that_may_pass() -> None:
-    with pytest.raises(KafkaMovingError, match="NOT_LEADER_FOR_PARTITION"):
+    with pytest.raises(TransientError, match="NOT_LEADER_FOR_PARTITION"):
         end_offsets(clients(KafkaError.NOT_LEADER_FOR_PARTITION, seconds=0.1), TOPIC)
 
 

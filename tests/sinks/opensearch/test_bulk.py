@@ -10,7 +10,6 @@ from opensearchpy.exceptions import TransportError
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.key_changes import KeyOperations
 from icefloe.sinks.opensearch.bulk import BulkOperations, bulk_operations
-from icefloe.sinks.opensearch.cluster import ClusterRefusedError
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.sinks.sink import PartDelivery
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
@@ -140,7 +139,7 @@ def test_a_blocked_index_is_no_reason_to_wait_before_a_batch_either() -> None:
 def test_a_user_without_rights_is_an_error_at_once() -> None:
     cluster = FakeCluster()
     cluster.item_refusal = lambda *_: (403, "security_exception")
-    with pytest.raises(ClusterRefusedError, match="give the user of the sink's connection the rights"):
+    with pytest.raises(TerminalError, match="give the user of the sink's connection the rights"):
         loaded(cluster)
     assert bulk_requests(cluster) == 1
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from icefloe.errors import TerminalError
-from sinks.opensearch.batches import changes, part, proven, rows_of, run
+from sinks.opensearch.batches import changes, part, proven, run
 from sinks.opensearch.sinks import claimed
 from support.sinks.fake_cluster import FakeCluster
 
@@ -43,15 +43,3 @@ def test_a_mark_of_a_deletion_that_another_program_wrote_is_no_row_of_the_batch(
     cluster.update_by_query("people")
     with pytest.raises(TerminalError):
         run(sink, proven(2, counts={"insert": 1}), part(changes(("+", 1, "Cleo"))))
-
-
-def test_documents_of_other_programs_are_counted_when_the_index_is_read_back() -> None:
-    cluster, sink = cluster_with_ada()
-    assert len(rows_of(sink)) == 1
-    assert sink.foreign_writes() == 0
-    cluster.update_by_query("people")
-    assert [row["name"] for row in rows_of(sink)] == ["Ada"]
-    assert sink.foreign_writes() == 1
-    run(sink, proven(1, counts={"insert": 1}), part(changes(("+", 2, "Cleo"))))
-    assert len(rows_of(sink)) == 2
-    assert sink.foreign_writes() == 0

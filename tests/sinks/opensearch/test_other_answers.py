@@ -45,7 +45,7 @@ def test_a_page_or_a_cut_answer_is_no_answer_and_is_not_quoted(
 ) -> None:
     answers.append(answer)
     batch = partial(sink.begin, proven(0))
-    for call in (sink.check, partial(sink.claim, ORIGIN), sink.foreign_writes, batch):
+    for call in (sink.check, partial(sink.claim, ORIGIN), sink._claims.progress, batch):
         with pytest.raises(TransientError, match="it answers with a page, as proxies and logins do, or") as caught:
             call()
         assert "somebody" not in caught.value.sentence
@@ -67,7 +67,7 @@ def test_a_place_that_is_no_search_cluster_is_refused_before_the_first_run(
     answers.append((kind, body))
     with pytest.raises(TerminalError, match=f"is no search cluster: its answer to PUT /people-icefloe-probe {fault};"):
         sink.check()
-    for call in (partial(sink.claim, ORIGIN, only_looks=True), partial(sink.claim, ORIGIN), sink.foreign_writes):
+    for call in (partial(sink.claim, ORIGIN, only_looks=True), partial(sink.claim, ORIGIN), sink._claims.progress):
         with pytest.raises(TerminalError, match="is no search cluster: its answer to GET /people-icefloe/_doc/"):
             call()
 
@@ -92,7 +92,7 @@ def test_an_answer_without_its_fields_never_ends_as_a_defect(path: str) -> None:
     cluster.path = path
     calls = {
         "/_doc/claim": lambda: sink.claim(ORIGIN),
-        "/_doc/progress": sink.foreign_writes,
+        "/_doc/progress": sink._claims.progress,
         "/_count": lambda: sink._indexes._count("people"),
         "/_mget": lambda: run(sink, proven(1), part(changes(("+", 1, "b")))),
         "/point_in_time": lambda: rows_of(sink),

@@ -29,7 +29,6 @@ from icefloe.iceberg.table import Table
 from icefloe.node.machine import Machine
 from icefloe.pipeline.environment import expand
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.manifest import GivenUpBatchError
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
@@ -243,7 +242,7 @@ def errors_count_if_unchanged(checkpoint: Checkpoint, *, pipeline: str) -> Itera
         yield
     except UsageError:
         raise
-    except (TerminalError, GivenUpBatchError) as error:
+    except TerminalError as error:
         try:
             now = _position(checkpoint)
         except IcefloeError:

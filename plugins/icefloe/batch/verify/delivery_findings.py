@@ -266,18 +266,6 @@ def dead_letters_note(sink: Sink) -> tuple[str, ...]:
     return (note,)
 
 
-def foreign_writes_note(sink: Sink) -> tuple[str, ...]:
-    """A note that another program wrote to the sink; call it right after all rows were read back."""
-    count = sink.foreign_writes()
-    if not count:
-        return ()
-    note = (
-        f"{count:,} documents of {sink.url} have a later version than its last batch: another program wrote them, for "
-        "example by _update_by_query, and the next batch may fail to write them; `icefloe reset NAME` loads a new index"
-    )
-    return (note,)
-
-
 def left_out_note(differing: int, things: str, left_out: int) -> str:
     """A note that differences may come from commits that ``on_removed_rows: skip`` left out."""
     return (

@@ -23,7 +23,6 @@ from icefloe.batch.verify.delivery_findings import (
     KeyDifferences,
     Retention,
     dead_letters_note,
-    foreign_writes_note,
     left_out_note,
     named,
 )
@@ -110,19 +109,16 @@ class _Comparison:
                 self._rows.of_sink(held, rows=rows),
                 is_log=not self._sink.keyed,
             )
-        notes = foreign_writes_note(self._sink)
         retention = self._retention()
         # If the first batch is not there as a whole, the last change of a key may be gone too.
         first = Retention.of(self._batches[:1], self._rows.retained, has_before_images=self._has_before_images)
         needs_all = self._has_load and (not first.lost or not self._may_lack_oldest)
-        return self._findings(
-            self._settled(found), state.record_count, needs_all=needs_all, retention=retention, notes=notes
-        )
+        return self._findings(self._settled(found), state.record_count, needs_all=needs_all, retention=retention)
 
     def of_sample(self, count: int) -> DeliveryFindings:
         chosen = self._rows.smallest(self._state(self._snapshot_id), count, random.getrandbits(_SALT_BITS))
         found = self._differences(chosen, [self._snapshot_id])
-        notes = ("a sample does not see rows that are only in the sink", *foreign_writes_note(self._sink))
+        notes = ("a sample does not see rows that are only in the sink",)
         needs_all = self._has_load and not self._may_lack_oldest
         return self._findings(
             self._settled(found), len(chosen), needs_all=needs_all, retention=Retention(), notes=notes

@@ -147,10 +147,6 @@ _OURS: Final = frozenset(
      "auto.offset.reset", "enable.partition.eof", "error_cb", "logger", "stats_cb", "oauth_cb", "on_delivery",
      "delivery.report.only.error", "max.in.flight", "max.in.flight.requests.per.connection", "enable.gapless.guarantee"}
 )  # fmt: skip
-_ANY_LOGIN: Final = {
-    "security.protocol": "plaintext", "sasl.mechanism": "PLAIN", "sasl.username": "any", "sasl.password": "any"
-}  # fmt: skip
-"""With which each setting that fits is taken."""
 _LEAST_BYTES: Final = 1_000
 """Of the largest message that the client lets itself be set to."""
 _REGISTRY_TRIES: Final = 4
@@ -161,10 +157,6 @@ _BELIEVED_SECONDS: Final = 2.0
 
 class FencedError(Exception):
     """Another producer of the same transactional id began; what this one did not commit is gone."""
-
-
-class KafkaMovingError(TransientError):
-    """A partition or a coordinator moves or is new: ask again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +223,7 @@ def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedE
             "smaller, or raise transaction.max.timeout.ms of the brokers"
         )
     if code in _MOVING:
-        return KafkaMovingError(
+        return TransientError(
             f"Kafka could not {doing} for topic {topic} ({name}: {said}): a partition or its coordinator moves; run "
             "again"
         )
@@ -268,15 +260,10 @@ class _ClientLog:
 
 @dataclass(kw_only=True)
 class KafkaClients:
-    """Makes clients, and keeps their errors since the last answer: waiting requests only time out.
-
-    Attributes:
-        places: keys of the pipeline file by their setting; others are in the connection.
-    """
+    """Makes clients, and keeps their errors since the last answer: waiting requests only time out."""
 
     configuration: Mapping[str, object] = field(repr=False)
     registry: Mapping[str, object] = field(repr=False)
-    places: Mapping[str, str] = field(default_factory=dict)
     seconds: float
     _admin: AdminClient | None = None
     _errors: dict[int, KafkaError] = field(default_factory=dict)
@@ -318,9 +305,7 @@ class KafkaClients:
             given = {name: value for name, value in registry.items() if value is not None}
             registry = {"timeout": seconds / _REGISTRY_TRIES, **given, "url": options.schema_registry.url}
             hide(registry, only_secrets=True)
-        places = {key: f"sink.settings.{key}" for key in options.settings}
-        places["transaction.timeout.ms"] = "sink.transaction_seconds"
-        return cls(configuration=configuration, registry=registry, places=places, seconds=seconds)
+        return cls(configuration=configuration, registry=registry, seconds=seconds)
 
     @property
     def admin(self) -> AdminClient:
@@ -362,26 +347,17 @@ class KafkaClients:
         return self._made(Consumer, own)
 
     def _made(self, kind: Callable[..., Client], own: Mapping[str, object]) -> Client:
-        configuration = {**self.configuration, **own}
         try:
-            return kind({**configuration, "error_cb": self._note}, logger=_ClientLog())
+            return kind({**self.configuration, **own, "error_cb": self._note}, logger=_ClientLog())
         except KafkaException as cause:
             if cause.args[0].code() != KafkaError._INVALID_ARG:
                 raise
-            raise self._misfit(configuration, one_line(Exception(cause.args[0].str()))) from cause
-
-    def _misfit(self, configuration: Mapping[str, object], said: str) -> TerminalError:
-        key = next((key for key, value in configuration.items() if _is_refused({**_ANY_LOGIN, key: value})), None)
-        if key is None:
-            files = (key for key in configuration if key.endswith(".location"))
-            key = next((key for key in files if not os.access(str(configuration[key]), os.R_OK)), None)
-            said = said if key is None else f"it is {configuration[key]}, which cannot be read on this machine"
-        place = f"{key or 'sink.settings or a setting'} in the extra of the connection of sink.conn_id"
-        place = self.places.get(key or "", place)
-        return TerminalError(
-            f"{place} does not fit the Kafka client ({said}): correct it",
-            key=self.places.get(key or "", "sink.conn_id"),
-        )
+            raise TerminalError(
+                f"a setting does not fit the Kafka client ({one_line(Exception(cause.args[0].str()))}): correct it in "
+                "sink.settings, in sink.transaction_seconds (transaction.timeout.ms), or in the extra of the "
+                "connection of sink.conn_id",
+                key="sink.settings",
+            ) from cause
 
     def connection_error(self, client: AdminClient | Producer) -> KafkaError | None:
         """The error of the connections since the last answer, reported only when asked.
@@ -412,11 +388,3 @@ class KafkaClients:
         # The last one of its kind, at the end.
         self._errors.pop(error.code(), None)
         self._errors[error.code()] = error
-
-
-def _is_refused(settings: Mapping[str, object]) -> bool:
-    try:
-        Producer(dict(settings), logger=_ClientLog())
-    except KafkaException:
-        return True
-    return False

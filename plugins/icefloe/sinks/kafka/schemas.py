@@ -360,30 +360,18 @@ def _client(configuration: Mapping[str, Any]) -> SchemaRegistryClient:
             "https://registry.example:8081",
             key="sink.schema_registry.url",
         )
-    user, proxy = configuration.get("basic.auth.user.info", ":"), configuration.get("proxy")
-    if not isinstance(user, str) or ":" not in user:
-        raise _misfit("basic.auth.user.info", "is not of the form USER:PASSWORD")
+    place = "in the extra of the connection of sink.conn_id"
+    proxy = configuration.get("proxy")
     if proxy is not None and not _is_proxy(proxy):
-        raise _misfit("proxy", "is not the URL of a proxy")
-    if not isinstance(configuration.get("timeout", 0), int | float):
-        raise _misfit("timeout", "is not a number of seconds")
+        raise TerminalError(f"{REGISTRY}proxy {place} is not the URL of a proxy: correct it", key="sink.conn_id")
     try:
         return SchemaRegistryClient.new_client(dict(configuration))
-    except OSError as cause:
-        # The error of a file that is missing or holds no certificate does not name the file.
-        files = [name for name in configuration if name.startswith("ssl.") and name.endswith(".location")]
-        if not files:
-            raise _misfit(
-                "ssl.ca.location", f"is missing, and SSL_CERT_FILE cannot be read ({one_line(cause)})"
-            ) from cause
-        raise _misfit(f" or {REGISTRY}".join(files), f"cannot be read on this machine ({one_line(cause)})") from cause
     except Exception as cause:
-        raise _misfit("*", f"does not fit the registry's client ({one_line(cause)})") from cause
-
-
-def _misfit(name: str, fault: str) -> TerminalError:
-    sentence = f"schema.registry.{name} in the extra of the connection of sink.conn_id {fault}: correct it"
-    return TerminalError(sentence, key="sink.conn_id")
+        raise TerminalError(
+            f"{REGISTRY}* {place} does not fit the registry's client, or a file that it names cannot be read "
+            f"({one_line(cause)}): correct it",
+            key="sink.conn_id",
+        ) from cause
 
 
 def _is_proxy(url: object) -> bool:

@@ -19,7 +19,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
 from icefloe.errors import TransientError
-from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaMovingError, KafkaRequest, error_of, refusals_of
+from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaRequest, error_of, refusals_of
 
 Answer = TypeVar("Answer")
 
@@ -138,7 +138,8 @@ def _offsets(clients: KafkaClients, topic: Topic, spec: OffsetSpec) -> list[int]
                 )
                 found = {place.partition: _awaited(clients, each, request).offset for place, each in answers.items()}
             return [found[number] for number in range(topic.partitions)]
-        except KafkaMovingError:
+        except TransientError:
+            # Brokers that do not answer have taken all the time by then.
             if monotonic() > give_up:
                 raise
         sleep(0.05)

@@ -169,12 +169,6 @@ def _tls(authority: object) -> ssl.SSLContext:
         ) from None
 
 
-class ClusterRefusedError(TerminalError):
-    """The cluster refuses a request: its rights, or its content."""
-
-    status: int
-
-
 class IndexGoneError(TerminalError):
     """An index that existed is gone."""
 
@@ -237,7 +231,7 @@ class Cluster:
             unless: the fault of a 2xx that is no answer, such as `missing_shards`.
 
         Raises:
-            ClusterRefusedError: another status that does not pass.
+            TerminalError: another status that does not pass.
         """
         pauses = Pauses()
         while True:
@@ -274,16 +268,14 @@ class Cluster:
         if error_type in (_NO_INDEX, _NO_ALIAS):
             raise IndexGoneError.of(self.url, name)
 
-    def refusal(self, what: str, answer: Answer) -> ClusterRefusedError:
+    def refusal(self, what: str, answer: Answer) -> TerminalError:
         """The error of an answer that a retry would get again."""
         if answer.status in (401, 403):
-            sentence = (
+            return TerminalError(
                 f"{self.url} refuses {what} ({answer.status}: {answer.fault}); correct the credentials, or give the "
                 "user of the sink's connection the rights that docs/sinks/opensearch.md names"
             )
-        else:
-            sentence = f"{self.url} cannot do {what} ({answer.status}: {answer.fault}); correct what it names"
-        return ClusterRefusedError(sentence, status=answer.status)
+        return TerminalError(f"{self.url} cannot do {what} ({answer.status}: {answer.fault}); correct what it names")
 
     def silent(self, answer: Answer) -> TransientError:
         """The error after the last try."""

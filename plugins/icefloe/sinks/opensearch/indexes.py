@@ -11,7 +11,6 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.opensearch.cluster import (
     ALREADY_THERE,
     Cluster,
-    ClusterRefusedError,
     IndexGoneError,
     failed_copies,
     missing_shards,
@@ -268,16 +267,13 @@ class Indexes:
         }
 
     def _add_fields(self, target: str, mapping: Mapping[str, Any]) -> None:
-        try:
-            self._cluster.ask("PUT", f"/{target}/_mapping", mapping)
-        except ClusterRefusedError as error:
-            if error.status != 400:
-                raise
+        answer = self._cluster.ask("PUT", f"/{target}/_mapping", mapping, allowed=(400,))
+        if answer.status == 400:
             raise TerminalError(
-                f"the fields of index {target} do not fit the table's columns: {error}; correct the template that has "
-                "them, leave columns out by `columns`, or run `icefloe reset` for the pipeline, which loads into a new "
-                "index"
-            ) from None
+                f"{self._url}: the fields of index {target} do not fit the table's columns: {answer.fault}; correct "
+                "the template that has them, leave columns out by `columns`, or run `icefloe reset` for the pipeline, "
+                "which loads into a new index"
+            )
 
     def _refuse_misfit(self, index: FoundIndex, identity: Mapping[str, str], batch: ProvenBatch) -> None:
         """Raise if the index forgets too soon, or its documents have other ids or lack values of the table."""

@@ -1,6 +1,5 @@
 """A document for each key."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -54,7 +53,6 @@ class OpenSearchSink(Sink):
         self._names = self._indexes.names
         self._claims = Claims(self._cluster, self._names)
         self._batch_index = BatchIndex(claims=self._claims, indexes=self._indexes, url=self.url)
-        self._read_versions = Counter[int]()
 
     @property
     def url(self) -> str:
@@ -117,14 +115,7 @@ class OpenSearchSink(Sink):
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """Rows of all live documents, as of one moment; or those of some keys, as of now."""
-        self._read_versions.clear()
-        return read_documents(self._cluster, self._names.index, schema, keys=keys, versions=self._read_versions)
-
-    def foreign_writes(self) -> int:
-        """Documents read with a version after the last batch."""
-        # Asked after the documents were read: a batch notes that it begins before it writes.
-        latest = self._latest_version()
-        return 0 if latest is None else sum(count for version, count in self._read_versions.items() if version > latest)
+        return read_documents(self._cluster, self._names.index, schema, keys=keys)
 
     def purge(self, *, before: datetime, dry_run: bool = False) -> int:
         """Remove what was soft-deleted by commits before a time (aware); returns the number of documents.

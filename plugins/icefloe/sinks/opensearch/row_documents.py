@@ -1,7 +1,6 @@
 """JSON documents of rows, their ids, and rows read back."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -127,7 +126,7 @@ _NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
 
 
 def read_documents(
-    cluster: Cluster, index: str, schema: pa.Schema, *, keys: pa.RecordBatch | None, versions: Counter[int]
+    cluster: Cluster, index: str, schema: pa.Schema, *, keys: pa.RecordBatch | None
 ) -> Iterator[pa.RecordBatch]:
     """The table's columns of a schema, one row per live document.
 
@@ -137,7 +136,6 @@ def read_documents(
     """
     wanted = pa.schema([field for field in schema if field.name not in CHANGE_COLUMNS])
     for page in pages(cluster, index, _NOT_DELETED) if keys is None else _of_keys(cluster, index, keys):
-        versions.update(each["_version"] for each in page)
         sources = [each["_source"] for each in page if not each["_source"].get(DELETED)]
         if sources:
             yield rows_of_documents(sources, wanted)
