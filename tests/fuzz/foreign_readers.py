@@ -23,7 +23,7 @@ from icefloe.iceberg.catalog.catalog_errors import decoded_metadata, reading_met
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.deletes.deleted_positions import read_deletion_vectors, read_position_deletes
 from icefloe.iceberg.history.loaded_table import MetadataVersion
-from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_entries, read_manifest_list
+from icefloe.iceberg.manifests.manifest_avro import read_manifest_entries, read_manifest_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.shuffle.blocks import block_schema, decode_block, encode_block

@@ -1,7 +1,5 @@
 """Avro files of a few hundred bytes that promise millions of rows or gigabytes: read in a process of their own."""
 
-import bz2
-import lzma
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -101,8 +99,6 @@ HOSTILE: Final[Mapping[str, Callable[[], tuple[bytes, int]]]] = {
     ),
     "deflate": lambda: bomb("deflate", deflated),
     "zstandard": lambda: bomb("zstandard", lambda content: pa.compress(content, "zstd", asbytes=True)),
-    "bzip2": lambda: bomb("bzip2", bz2.compress),
-    "xz": lambda: bomb("xz", lambda content: lzma.compress(content, preset=0)),
     "snappy": lambda: file_of(record(ID), b"\xff\xff\xff\xff\x0f" + bytes(12), codec="snappy", rows=1 << 31),
 }  # fmt: skip
 
@@ -153,12 +149,10 @@ def require_refused(found: Any, peak_kib: int) -> None:
     assert peak_kib < 800_000, "three times a block of 128 MiB, and what Python and its libraries need"
 
 
-def test_empty_blocks_and_few_rows_and_elements_without_bytes_are_read(tmp_path: Path) -> None:
+def test_empty_blocks_are_read(tmp_path: Path) -> None:
     from iceberg.files.test_avro_file import describe, read
 
     empty, block = b"\0\0" + SYNC, varint(1) + sized(varint(7)) + SYNC
-    mixed = file_of(record(ID), rows=0)[0] + empty * 5 + block + empty + block
-    nothing, elements = record(("n", "null", 1)), of_values(NULLS, varint(1000) + b"\0", rows=500)
-    for content, rows in ((mixed, 2), file_of(nothing, b"", b"", rows=300_000), elements):
-        (tmp_path / "f.avro").write_bytes(content)
-        assert sum(batch.num_rows for _, batch in read(describe(tmp_path / "f.avro", rows))) == rows
+    content = file_of(record(ID), rows=0)[0] + empty * 5 + block + empty + block
+    (tmp_path / "f.avro").write_bytes(content)
+    assert sum(batch.num_rows for _, batch in read(describe(tmp_path / "f.avro", 2))) == 2

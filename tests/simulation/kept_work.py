@@ -30,7 +30,7 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests import manifest_reader
-from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries, read_manifest_list
+from icefloe.iceberg.manifests.manifest_avro import RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 from icefloe.sinks import change_files

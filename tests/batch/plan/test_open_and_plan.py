@@ -12,7 +12,7 @@ from icefloe.batch.context.sinks import Surroundings
 from icefloe.batch.plan.make_plan import MAX_PARTITIONS, partition_count
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.errors import TerminalError
-from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_list
+from icefloe.iceberg.manifests.manifest_avro import read_manifest_list
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
 from support.pipelines.workshop import Workshop

@@ -41,9 +41,9 @@ from pyiceberg.types import (
 )
 
 from icefloe.iceberg.data_file import constant_to_json
+from icefloe.iceberg.manifests.manifest_avro import RawEntry, read_manifest_entries
 from icefloe.iceberg.manifests.manifest_reader import EntryStatus, ManifestFile, data_entries, delete_entries
 from icefloe.iceberg.manifests.manifest_values import partition_types
-from icefloe.iceberg.manifests.pyiceberg_avro import RawEntry, read_manifest_entries
 from icefloe.iceberg.unreadable import UndecodableError
 from support.tables.avro_writing import record, write_avro
 from support.tables.written_tables import local_io, optional
@@ -225,9 +225,7 @@ def numbered(*, status: int, number: int | None) -> RawEntry:
     """An entry of a vector with a sequence number, or without one."""
     facts = {134: 1, 100: "v", 101: "PUFFIN", 103: 1, 104: 1, 143: "f", 144: 4, 145: 40}
     file = dict.fromkeys((110, 125, 128, 135)) | facts
-    return RawEntry(
-        status=status, snapshot_id=7, sequence_number=number, file_sequence_number=None, file=file, partition=[]
-    )
+    return RawEntry(status=status, snapshot_id=7, sequence_number=number, file=file, partition={})
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pyiceberg.types import StructType
 from icefloe.errors import NotBuiltError, TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import MissingMetadataError
 from icefloe.iceberg.data_file import FileContent
-from icefloe.iceberg.manifests import manifest_reader, pyiceberg_avro
+from icefloe.iceberg.manifests import manifest_avro, manifest_reader
 from icefloe.iceberg.manifests.manifest_reader import EntryStatus, ManifestReader
 from support.tables.planning_tables import edit_metadata, make_table, rows
 
@@ -129,7 +129,7 @@ def test_a_manifest_with_other_entries_than_its_list_says_is_damaged_and_not_rea
     decoded: list[object] = []
 
     def counted(*args: Any) -> Iterator[Any]:
-        for entry in pyiceberg_avro.read_manifest_entries(*args):
+        for entry in manifest_avro.read_manifest_entries(*args):
             decoded.append(entry)
             yield entry
 
@@ -156,7 +156,7 @@ def test_a_manifest_list_that_is_too_large_as_it_is_or_decompressed_is_refused(
     snapshot = table.current_snapshot()
     assert snapshot is not None
     assert len(ManifestReader(table).manifests(snapshot)) == 1
-    monkeypatch.setattr(pyiceberg_avro, limit, 0)
+    monkeypatch.setattr(manifest_avro, limit, 0)
     with pytest.raises(TerminalError, match=r"ValueError: it(s blocks hold| has) more than"):
         ManifestReader(table).manifests(snapshot)
 

@@ -8,6 +8,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import PrimitiveType
 
 from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
+from icefloe.iceberg.manifests.manifest_avro import FieldSummary
 from icefloe.iceberg.manifests.manifest_reader import (
     DELETED_FILE_PATH,
     DataEntry,
@@ -16,7 +17,6 @@ from icefloe.iceberg.manifests.manifest_reader import (
     ManifestFile,
     Partition,
 )
-from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.changed_files import FileTerm
 from icefloe.iceberg.scan.compared_states import DataManifests, ListedStates, LiveDeletes
 from icefloe.iceberg.step import Step, StepKind

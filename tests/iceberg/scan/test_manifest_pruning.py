@@ -21,6 +21,7 @@ from pyiceberg.types import (
 
 from iceberg.scan.fake_manifests import delete
 from icefloe.iceberg.data_file import Constant, FileContent
+from icefloe.iceberg.manifests.manifest_avro import FieldSummary
 from icefloe.iceberg.manifests.manifest_reader import (
     DataEntry,
     DeleteEntry,
@@ -29,7 +30,6 @@ from icefloe.iceberg.manifests.manifest_reader import (
     ManifestReader,
 )
 from icefloe.iceberg.manifests.manifest_values import partition_types
-from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.compared_states import ManifestPruning
 from support.tables.planning_tables import make_catalog
 from support.tables.written_tables import optional

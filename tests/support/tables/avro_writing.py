@@ -1,8 +1,6 @@
 """Avro files of any schema and codec, for tests: what Iceberg's writers never make, and what is damaged."""
 
-import bz2
 import json
-import lzma
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +15,6 @@ CODECS: Mapping[str, Callable[[bytes], bytes]] = {
     "deflate": lambda data: zlib.compress(data)[2:-4],
     "snappy": lambda data: pa.compress(data, "snappy", asbytes=True) + zlib.crc32(data).to_bytes(4, "big"),
     "zstandard": lambda data: pa.compress(data, "zstd", asbytes=True),
-    "bzip2": bz2.compress,
-    "xz": lzma.compress,
 }
 
 

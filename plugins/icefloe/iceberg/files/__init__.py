@@ -9,8 +9,8 @@ Read in this order:
 - `identical_columns`: columns with equal bytes in two files
 - `orc_file`: ORC
 - `avro_file`: Avro
-- `avro_values`: values of one Avro type
+- `avro_types`: an Avro schema as readers and Arrow types
 - `avro_container`: blocks, codecs and primitive values, bounded
 """
 
-__all__ = ["avro_container", "parquet_footer", "reader"]
+__all__ = ["avro_container", "avro_types", "parquet_footer", "reader"]

@@ -3,15 +3,13 @@
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
 
-import bz2
-import json
-import lzma
+import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, Self, TypeAlias
+from struct import Struct
+from typing import Final, Self, TypeVar
 
 import pyarrow as pa
 from pyiceberg.avro.decoder import new_decoder
@@ -20,196 +18,193 @@ from pyiceberg.io import InputStream
 from icefloe.errors import one_line
 from icefloe.iceberg.unreadable import UndecodableError
 
-__all__ = ["decoding", "decompressed"]
-
-
-AvroSchema: TypeAlias = Any
-"""JSON: a type by its name, a list of types for a union, or a mapping for a type that is written out."""
-_Decompressor: TypeAlias = bz2.BZ2Decompressor | lzma.LZMADecompressor
+__all__ = ["AvroContainer", "AvroDecoder", "decoding"]
 
 MAX_BLOCK_BYTES: Final = 128 << 20
 """The most bytes of one block, compressed or not. Writers end a block at 16 KiB to some MiB, or after one larger row.
 Up to three copies of a block are held at once. The 512 MiB that a core has in addition to ``memory_bytes`` cover
 them."""
-
 _CHUNK_BYTES: Final = 1 << 20
 
 
-def decompressed(content: bytes, codec: str, *, max_bytes: int = MAX_BLOCK_BYTES) -> bytes:
-    """The bytes of a block.
+def decompressed(content: bytes, codec: str) -> bytes:
+    """The bytes of a block, by a codec that Iceberg's writers have.
 
     >>> decompressed(zlib.compress(b"rows")[2:-4], "deflate")
     b'rows'
     """
-    if codec not in _CODECS:
-        raise ValueError(f"the codec {codec!r} is none of Avro's")
-    return _CODECS[codec](content, max_bytes)
+    match codec:
+        case "null":
+            return _bounded(content)
+        case "deflate":
+            inflater = zlib.decompressobj(wbits=-15)
+            # One byte more than allowed is enough to see that there is too much.
+            plain = _bounded(inflater.decompress(content, MAX_BLOCK_BYTES + 1))
+            if not inflater.eof:
+                raise EOFError("a block ends before its compressed bytes do")
+            return plain
+        case "snappy":
+            return _unsnapped(content)
+        case "zstandard":
+            return _unzstd(content)
+    raise ValueError(f"icefloe does not read the codec {codec!r}")
 
 
-def _check_size(size_bytes: int, max_bytes: int) -> None:
-    if size_bytes > max_bytes:
-        raise ValueError(f"a block has more than {max_bytes} bytes, the most that icefloe reads at once")
-
-
-def _within(content: bytes, max_bytes: int) -> bytes:
-    _check_size(len(content), max_bytes)
+def _bounded(content: bytes) -> bytes:
+    _check_size(len(content))
     return content
 
 
-def _inflated(content: bytes, max_bytes: int) -> bytes:
-    inflater = zlib.decompressobj(wbits=-15)
-    # One byte more than allowed is enough to see that there is too much.
-    plain = _within(inflater.decompress(content, max_bytes + 1), max_bytes)
-    if not inflater.eof:
-        raise EOFError("a block ends before its compressed bytes do")
-    return plain
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > MAX_BLOCK_BYTES:
+        raise ValueError(f"a block has more than {MAX_BLOCK_BYTES} bytes, the most that icefloe reads at once")
 
 
-def _unsnapped(content: bytes, max_bytes: int) -> bytes:
+def _unsnapped(content: bytes) -> bytes:
     """Snappy gives the size as an unsigned varint; Avro adds a checksum at the end."""
     size = 0
     for place, byte in enumerate(content[:5]):
         size |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
             break
-    _check_size(size, max_bytes)
+    _check_size(size)
     plain: bytes = pa.Codec("snappy").decompress(content[:-4], size, asbytes=True)
     if zlib.crc32(plain).to_bytes(4, "big") != content[-4:]:
         raise ValueError("the checksum of a block does not match")
     return plain
 
 
-def _unzstd(content: bytes, max_bytes: int) -> bytes:
+def _unzstd(content: bytes) -> bytes:
     # Not one buffer that grows: it is copied to grow, and again to become bytes.
     chunks, size_bytes = [], 0
     with pa.CompressedInputStream(pa.BufferReader(content), "zstd") as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             chunks.append(chunk)
             size_bytes += len(chunk)
-            _check_size(size_bytes, max_bytes)
+            _check_size(size_bytes)
     return b"".join(chunks)
 
 
-def _of_streams(decompressor: Callable[[], _Decompressor], content: bytes, max_bytes: int) -> bytes:
-    """One stream, or several one after the other."""
-    plain = b""
-    while content:
-        stream = decompressor()
-        plain = _within(plain + stream.decompress(content, max_bytes + 1 - len(plain)), max_bytes)
-        if not stream.eof:
-            raise EOFError("a block ends before its compressed bytes do")
-        content = stream.unused_data
-    return plain
-
-
-_CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = {
-    "null": _within,
-    "deflate": _inflated,
-    "snappy": _unsnapped,
-    "zstandard": _unzstd,
-    "bzip2": partial(_of_streams, bz2.BZ2Decompressor),
-    "xz": partial(_of_streams, partial(lzma.LZMADecompressor, memlimit=MAX_BLOCK_BYTES)),
-}
-
-
 MAX_VALUES: Final = 1 << 16
-"""The most values of one row outside of arrays and maps, counted by the schema: padding covers them all."""
+"""The most values of one row outside of arrays and maps, counted by the schema."""
 _PADDING: Final = bytes(8 * MAX_VALUES)
+"""Covers the numbers that a row reads after the last byte: zeros are numbers of one byte each."""
 _MOST_ELEMENTS: Final = 1 << 21
-"""The most elements of arrays and maps in one row: each is an object of up to 100 bytes until its batch is done."""
-_MOST_UNBACKED: Final = 1 << 20
+"""The most values in arrays and maps of one row: each is an object of about 100 bytes until its batch is done."""
 
+_FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
 
-class Unbacked:
-    """Rows and elements of a file that took none of its bytes: nulls, and records without fields.
-
-    Only a number in the file bounds them.
-    """
-
-    def __init__(self) -> None:
-        self._left = _MOST_UNBACKED
-
-    def take(self, count: int) -> None:
-        self.require(count)
-        self._left -= count
-
-    def require(self, count: int) -> None:
-        """ValueError if the file may not have so many more."""
-        if count > self._left:
-            raise ValueError(f"it promises more than {_MOST_UNBACKED} rows or elements that have no bytes")
+Row = TypeVar("Row")
 
 
 class AvroDecoder:
     """PyIceberg's decoder, kept within its bytes, whose end it does not check.
 
     Padding covers the numbers of a row that begins inside; ``check`` refuses values that ended outside.
+
+    Attributes:
+        num_elements: values in arrays and maps of the present row.
     """
 
-    __slots__ = ("_limit", "_read", "_unbacked", "elements", "read_boolean", "read_int", "tell")
+    __slots__ = ("_limit", "_read", "_read_ints", "num_elements", "read_boolean", "read_int", "tell")
 
-    def __init__(self, content: bytes, unbacked: Unbacked) -> None:
+    def __init__(self, content: bytes) -> None:
         decoder = new_decoder(content + _PADDING)
         self._limit = len(content)
-        self._unbacked = unbacked
-        self.elements = 0
-        self._read, self.tell = decoder.read, decoder.tell
-        self.read_boolean, self.read_int = decoder.read_boolean, decoder.read_int
+        self.num_elements = 0
+        self._read, self._read_ints = decoder.read, decoder.read_ints
+        self.tell, self.read_boolean, self.read_int = decoder.tell, decoder.read_boolean, decoder.read_int
+
+    def rows(self, count: int, read: Callable[[Self], Row]) -> Iterator[Row]:
+        """Read so many rows, which must end at the last byte."""
+        self._require(count)
+        for _ in range(count):
+            self.num_elements = 0
+            row = read(self)
+            self.check()
+            yield row
+        if self.tell() != self._limit:
+            raise ValueError("a block does not end after its last row")
 
     def check(self) -> None:
         """EOFError if a value ended after the last byte."""
         if self.tell() > self._limit:
             raise EOFError(f"a value ends after the last of {self._limit} bytes")
 
-    def rows(self, count: int) -> Iterator[None]:
-        """Yield once for each row to read; ValueError if the bytes cannot hold so many."""
-        self._unbacked.require(count - self._limit)
-        for _ in range(count):
-            start, self.elements = self.tell(), 0
-            yield
-            if self.tell() == start:
-                self._unbacked.take(1)
-
-    @property
-    def is_at_end(self) -> bool:
-        return self.tell() == self._limit
-
-    def read_float(self) -> bytes:
+    def read_float(self) -> float:
         """Little-endian."""
-        return self._read(4)
+        return _FLOAT.unpack(self._read(4))[0]
 
-    def read_double(self) -> bytes:
+    def read_double(self) -> float:
         """Little-endian; PyIceberg 0.12 would turn them into a float."""
-        return self._read(8)
+        return _DOUBLE.unpack(self._read(8))[0]
 
     def read_fixed(self, size_bytes: int) -> bytes:
+        """That many bytes."""
         self._require(size_bytes)
         return self._read(size_bytes)
 
     def read_bytes(self) -> bytes:
-        return self.read_fixed(self.read_int())
+        """Bytes whose number comes before them."""
+        size_bytes = self.read_int()
+        if not 0 <= size_bytes <= self._limit - self.tell():
+            raise self._ended(size_bytes)
+        return self._read(size_bytes)
 
-    def sequence(self) -> Iterator[None]:
+    def read_text(self) -> str:
+        """UTF-8, as ``read_bytes``."""
+        return self.read_bytes().decode()
+
+    def read_ints(self, count: int) -> Sequence[int]:
+        """That many numbers, of which there are not more than bytes."""
+        if count > len(_PADDING):
+            raise ValueError(f"a map has {count} numbers, more than {len(_PADDING)}")
+        found = self._read_ints(count)
+        self.check()
+        return found
+
+    def read_numbered_bytes(self, count: int, found: dict[int, bytes]) -> None:
+        """Adds that many numbers, each with bytes."""
+        # Bound here, as a manifest has a hundred for each file.
+        read_int, tell, read, limit = self.read_int, self.tell, self._read, self._limit
+        for _ in range(count):
+            key, size_bytes = read_int(), read_int()
+            if not 0 <= size_bytes <= limit - tell():
+                raise self._ended(size_bytes)
+            found[key] = read(size_bytes)
+
+    def elements(self, width: int) -> int:
+        """The number of elements in the next block of an array or map; 0 at the end.
+
+        Args:
+            width: values of one element.
+        """
+        count = self.read_int()
+        if count < 0:
+            # The size of these elements in bytes follows.
+            count = -count
+            self.read_int()
+        # Each takes at least one byte: no other schema is read.
+        if count > self._limit - self.tell():
+            raise self._ended(count)
+        self.num_elements += count * width
+        if self.num_elements > _MOST_ELEMENTS:
+            raise ValueError(f"a row has more than {_MOST_ELEMENTS} values in arrays and maps")
+        return count
+
+    def sequence(self, width: int) -> Iterator[None]:
         """Yield once for each element to read of an array or map."""
-        while count := self.read_int():
-            # A negative count means that the size of these elements in bytes follows.
-            if count < 0:
-                count = -count
-                self.read_int()
-            self.elements += count
-            if self.elements > _MOST_ELEMENTS:
-                raise ValueError(f"a row has more than {_MOST_ELEMENTS} elements in arrays and maps")
-            start = self.tell()
-            # More elements than bytes: the rest of them must be of no bytes, as only damage or malice writes them.
-            self._unbacked.require(start + count - self._limit)
+        while count := self.elements(width):
             for _ in range(count):
                 self.check()
                 yield
-            if self.tell() - start < count:
-                self._unbacked.take(count - (self.tell() - start))
 
-    def _require(self, size_bytes: int) -> None:
-        if not 0 <= size_bytes <= self._limit - self.tell():
-            raise EOFError(f"{size_bytes} bytes were expected at byte {self.tell()} of {self._limit}")
+    def _require(self, count: int) -> None:
+        if not 0 <= count <= self._limit - self.tell():
+            raise self._ended(count)
+
+    def _ended(self, count: int) -> EOFError:
+        return EOFError(f"{count} bytes or elements were expected at byte {self.tell()} of {self._limit}")
 
 
 _MAGIC: Final = b"Obj\x01"
@@ -220,7 +215,8 @@ _MAX_HEADER_BYTES: Final = 32 << 20
 _MAX_BLOCKS: Final = 1 << 21
 """The most blocks of a file. The place of a block takes about 100 bytes, a block without rows 18 bytes of the file."""
 _UNDECODABLE: Final = (
-    EOFError, ArithmeticError, LookupError, ValueError, RecursionError, SystemError, zlib.error, lzma.LZMAError,
+    EOFError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError, SystemError,
+    zlib.error,
 )  # fmt: skip
 
 
@@ -236,27 +232,25 @@ class AvroContainer:
     """An open file."""
 
     source: InputStream
-    schema: AvroSchema
+    schema: str
     codec: str
     blocks: tuple[AvroBlock, ...]
-    unbacked: Unbacked
 
     @classmethod
     def open(cls, source: InputStream) -> Self:
+        """Read the header, and the places of the blocks."""
         with decoding():
             metadata, start = _header(source)
             sync = _read(source, start - _SYNC_BYTES, _SYNC_BYTES)
-            schema = json.loads(metadata["avro.schema"])
+            schema = metadata["avro.schema"].decode()
             codec = metadata.get("avro.codec", b"null").decode()
             blocks = tuple(_blocks(source, start, sync))
-            return cls(source=source, schema=schema, codec=codec, blocks=blocks, unbacked=Unbacked())
+            return cls(source=source, schema=schema, codec=codec, blocks=blocks)
 
     def content(self, block: AvroBlock) -> bytes:
+        """The encoded rows of a block."""
         with decoding():
-            if block.size_bytes > MAX_BLOCK_BYTES:
-                raise ValueError(
-                    f"a block has {block.size_bytes} bytes, more than the {MAX_BLOCK_BYTES} that icefloe reads"
-                )
+            _check_size(block.size_bytes)
             return decompressed(_read(self.source, block.offset, block.size_bytes), self.codec)
 
 
@@ -275,7 +269,7 @@ def decoding() -> Iterator[None]:
 
 def _header(source: InputStream) -> tuple[dict[str, bytes], int]:
     """The metadata, and the offset of the first block."""
-    end = source.size() if hasattr(source, "size") else source.seek(0, 2)
+    end = source.seek(0, os.SEEK_END)
     # A header is read in one request of 64 KiB, and only a schema longer than that takes another.
     size = _HEADER_BYTES
     while True:
@@ -289,11 +283,11 @@ def _header(source: InputStream) -> tuple[dict[str, bytes], int]:
 
 
 def _parsed_header(content: bytes) -> tuple[dict[str, bytes], int]:
-    decoder = AvroDecoder(content, Unbacked())
+    decoder = AvroDecoder(content)
     if decoder.read_fixed(len(_MAGIC)) != _MAGIC:
         raise ValueError("it does not begin as an Avro file does")
     metadata = {}
-    for _ in decoder.sequence():
+    for _ in decoder.sequence(2):
         key = decoder.read_bytes().decode()
         metadata[key] = decoder.read_bytes()
     decoder.read_fixed(_SYNC_BYTES)
@@ -301,7 +295,7 @@ def _parsed_header(content: bytes) -> tuple[dict[str, bytes], int]:
 
 
 def _blocks(source: InputStream, start: int, sync: bytes) -> Iterator[AvroBlock]:
-    end = source.size() if hasattr(source, "size") else source.seek(0, 2)
+    end = source.seek(0, os.SEEK_END)
     found = 0
     while start < end:
         # Only the two numbers at its start. The marker after the block shows that they are right; nothing is

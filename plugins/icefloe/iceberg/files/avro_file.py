@@ -7,14 +7,13 @@ from typing import Final, Self
 import pyarrow as pa
 from pyiceberg.io import InputStream
 
-from icefloe.iceberg.files.avro_container import AvroContainer, AvroDecoder, AvroSchema, Unbacked, decoding
-from icefloe.iceberg.files.avro_values import record_fields
+from icefloe.iceberg.files.avro_container import AvroContainer, AvroDecoder, decoding
+from icefloe.iceberg.files.avro_types import AvroType, row_type
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
 
 _ENCODED_BYTES: Final = BATCH_BYTES >> 1
-"""Encoded bytes that fill a batch: values are Python objects until then, several times as large."""
-_ELEMENTS: Final = 1 << 20
-"""Elements of arrays and maps that fill a batch: they may have fewer bytes than elements."""
+_VALUES: Final = 1 << 20
+"""Encoded bytes, and values, that fill a batch: values are Python objects until then, several times as large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +21,7 @@ class AvroRows:
     """The rows of one file."""
 
     container: AvroContainer
-    schema: pa.Schema
+    row: AvroType
     batch_rows: int
 
     @classmethod
@@ -30,8 +29,12 @@ class AvroRows:
         """Read the header, and the places of the blocks."""
         container = AvroContainer.open(source)
         with decoding():
-            schema = pa.schema([field for field, _ in record_fields(container.schema)])
-        return cls(container=container, schema=schema, batch_rows=batch_rows)
+            return cls(container=container, row=row_type(container.schema), batch_rows=batch_rows)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The file's columns, field ids in their metadata."""
+        return pa.schema(list(self.row.arrow))
 
     @property
     def num_rows(self) -> int:
@@ -59,7 +62,7 @@ class AvroRows:
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive blocks."""
         with decoding():
-            batch = _Batch(self.container.schema, columns, self.container.unbacked)
+            batch = _Batch(self.row, columns)
             for number in groups:
                 block = self.container.blocks[number]
                 yield from batch.add(self.container.content(block), block.num_rows, self.batch_rows)
@@ -72,39 +75,41 @@ class AvroRows:
 
 
 class _Batch:
-    def __init__(self, schema: AvroSchema, columns: Sequence[str] | None, unbacked: Unbacked) -> None:
-        self._unbacked = unbacked
-        fields = record_fields(schema)
-        wanted = [columns is None or field.name in columns for field, _ in fields]
-        self._read = [
-            values.append if is_wanted else values.skip for (_, values), is_wanted in zip(fields, wanted, strict=True)
+    def __init__(self, row: AvroType, columns: Sequence[str] | None) -> None:
+        self._width = row.width
+        self._fields = [field for field in row.arrow if columns is None or field.name in columns]
+        self._values: dict[str, list[object]] = {field.name: [] for field in self._fields}
+        self._columns = [
+            (part.read, self._values[field.name].append if field in self._fields else None)
+            for field, part in zip(row.arrow, row.parts, strict=True)
         ]
-        self._fields = [field for field, is_wanted in zip(fields, wanted, strict=True) if is_wanted]
-        self._encoded_bytes = self._elements = 0
-        self.num_rows = 0
+        self._encoded_bytes = self._num_values = self.num_rows = 0
 
     def add(self, content: bytes, num_rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Yields each full batch."""
-        decoder, start = AvroDecoder(content, self._unbacked), 0
-        for _ in decoder.rows(num_rows):  # Avro is read value by value; avro_values has the measurement
-            for read in self._read:
-                read(decoder)
-            decoder.check()
+        decoder, start = AvroDecoder(content), 0
+        for _ in decoder.rows(num_rows, self._append):  # Avro is read value by value; avro_types has the measurement
             self.num_rows += 1
-            self._elements += decoder.elements
+            self._num_values += self._width + decoder.num_elements
             stop = decoder.tell()
-            is_large = self._encoded_bytes + stop - start >= _ENCODED_BYTES or self._elements >= _ELEMENTS
+            is_large = self._encoded_bytes + stop - start >= _ENCODED_BYTES or self._num_values >= _VALUES
             if self.num_rows >= batch_rows or is_large:
                 yield self.finish()
                 start = stop
-        if not decoder.is_at_end:
-            raise ValueError("a block does not end after its last row")
         self._encoded_bytes += decoder.tell() - start
 
+    def _append(self, decoder: AvroDecoder) -> None:
+        for read, append in self._columns:
+            value = read(decoder)
+            if append is not None:
+                append(value)
+
     def finish(self) -> pa.RecordBatch:
-        num_rows, self.num_rows = self.num_rows, 0
-        self._encoded_bytes = self._elements = 0
-        schema = pa.schema([field for field, _ in self._fields])
+        num_rows = self.num_rows
+        self._encoded_bytes = self._num_values = self.num_rows = 0
         if not self._fields:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * num_rows, pa.struct([])))
-        return pa.RecordBatch.from_arrays([values.finish() for _, values in self._fields], schema=schema)
+        arrays = [pa.array(self._values[field.name], field.type) for field in self._fields]
+        for values in self._values.values():
+            values.clear()
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(self._fields))

@@ -3,8 +3,8 @@
 Read in this order:
 
 - `manifest_reader`: manifests and entries as values, inherited fields filled in
+- `manifest_avro`: their Avro records, by field id
 - `manifest_values`: column bounds and partition values that compare
-- `pyiceberg_avro`: PyIceberg's private parts, pinned by a test
 """
 
-__all__ = ["manifest_reader", "manifest_values", "pyiceberg_avro"]
+__all__ = ["manifest_avro", "manifest_reader", "manifest_values"]

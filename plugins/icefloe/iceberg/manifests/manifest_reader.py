@@ -20,8 +20,8 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalog_errors import reading_metadata
 from icefloe.iceberg.catalog.file_io import exact
 from icefloe.iceberg.data_file import Constant, DataFile, DeleteFile, FileContent
+from icefloe.iceberg.manifests.manifest_avro import FieldSummary, RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.manifests.manifest_values import KeyTypes, key_types, partition_types, partition_value
-from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary, RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.table import table_name
 from icefloe.iceberg.unreadable import UndecodableError, encrypted_file
 
@@ -290,9 +290,9 @@ def data_entries(
                 first_row_id=first_row_id,
             ),
             partition=(manifest.spec_id, tuple(values.values())),
-            lower_bounds=_by_field_id(raw, _LOWER_BOUNDS),
-            upper_bounds=_by_field_id(raw, _UPPER_BOUNDS),
-            null_value_counts=_by_field_id(raw, _NULL_VALUE_COUNTS),
+            lower_bounds=raw.file[_LOWER_BOUNDS] or {},
+            upper_bounds=raw.file[_UPPER_BOUNDS] or {},
+            null_value_counts=_null_value_counts(raw),
         )
 
 
@@ -318,7 +318,7 @@ def delete_entries(
             snapshot_id=_snapshot_id(manifest, raw),
             delete_file=DeleteFile(
                 path=file[_FILE_PATH],
-                content=FileContent(file[_CONTENT]),
+                content=FileContent(file[_CONTENT] or 0),
                 file_format=file[_FILE_FORMAT].upper(),
                 spec_id=manifest.spec_id,
                 record_count=file[_RECORD_COUNT],
@@ -333,9 +333,9 @@ def delete_entries(
             partition=(manifest.spec_id, tuple(values.values())),
             # A partition field that was dropped stays in the specs of V1 tables, as void.
             is_unpartitioned=all(isinstance(f.transform, VoidTransform) for f in spec.fields),
-            lower_bounds=_by_field_id(raw, _LOWER_BOUNDS),
-            upper_bounds=_by_field_id(raw, _UPPER_BOUNDS),
-            null_value_counts=_by_field_id(raw, _NULL_VALUE_COUNTS),
+            lower_bounds=raw.file[_LOWER_BOUNDS] or {},
+            upper_bounds=raw.file[_UPPER_BOUNDS] or {},
+            null_value_counts=_null_value_counts(raw),
         )
 
 
@@ -344,21 +344,19 @@ def _identity_sources(spec: PartitionSpec) -> Mapping[int, int]:
     return {f.field_id: f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
 
 
-def _by_field_id(raw: RawEntry, field_id: int) -> Mapping[int, Any]:
-    # PyIceberg decodes these maps on first use, and a check for emptiness would be a use.
-    found: Mapping[int, object] | None = raw.file[field_id]
-    return {} if found is None else found
+def _null_value_counts(raw: RawEntry) -> Mapping[int, int]:
+    counts = raw.file[_NULL_VALUE_COUNTS] or ()
+    return dict(zip(counts[::2], counts[1::2], strict=True))
 
 
 def _partition_values(raw: RawEntry, spec: PartitionSpec, types: Sequence[PrimitiveType | None]) -> dict[int, Constant]:
     """In the spec's order, which a manifest need not have."""
     # One partition must not have two values: what one manifest deletes in it would reach no file of another.
-    written = {field_id: (kind, value) for field_id, kind, value in raw.partition}
     found: dict[int, Constant] = {}
     for part, kind in zip(spec.fields, types, strict=True):
         found[part.field_id] = None
-        if part.field_id in written and not isinstance(part.transform, VoidTransform):
-            given = written[part.field_id]
+        given = raw.partition.get(part.field_id)
+        if given is not None and not isinstance(part.transform, VoidTransform):
             try:
                 found[part.field_id] = partition_value(kind, *given)
             except (ArithmeticError, TypeError, ValueError):

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any, Final, Protocol
 from uuid import UUID
 
+import pyarrow as pa
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions.literals import literal
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -118,6 +119,11 @@ _NANOSECONDS: Final[Mapping[type[IcebergType], int]] = {
     TimestamptzNanoType: 1,
 }  # fmt: skip
 """Units of the numbers that are dates and times."""
+_UNITS: Final = {"ms": 1_000_000, "us": 1000, "ns": 1}
+_OF_PYTHON: Final[Mapping[type, PrimitiveType]] = {
+    bytes: BinaryType(), float: DoubleType(), Decimal: DecimalType(38, 0),
+}  # fmt: skip
+"""Types of values whose JSON is another text; others are their own JSON."""
 _FLOAT: Final = Struct("<f")
 
 
@@ -145,22 +151,31 @@ def _result_type(field: PartitionField, source: PrimitiveType | None) -> Primiti
     return found if isinstance(found, PrimitiveType) else None
 
 
-def partition_value(kind: PrimitiveType | None, written: PrimitiveType, value: Any) -> Constant:
+def partition_value(kind: PrimitiveType | None, written: pa.DataType, value: Any) -> Constant:
     """A partition value in its one form, whatever type its manifest gives it.
 
-    >>> partition_value(DateType(), IntegerType(), 17486), partition_value(DateType(), DateType(), 17486)
+    >>> partition_value(DateType(), pa.int32(), 17486), partition_value(DateType(), pa.date32(), 17486)
     ('2017-11-16', '2017-11-16')
     """
     if value is None:
         return None
-    return constant_to_json(written, value) if kind is None else constant_to_json(kind, _fitted(kind, written, value))
+    if kind is None:
+        return constant_to_json(_OF_PYTHON.get(type(value), LongType()), value)
+    return constant_to_json(kind, _fitted(kind, written, value))
 
 
-def _fitted(kind: PrimitiveType, written: PrimitiveType, value: Any) -> Any:
+def _nanoseconds(written: pa.DataType) -> int | None:
+    """The unit of numbers of a type; None for plain numbers."""
+    if pa.types.is_date(written):
+        return _NANOSECONDS[DateType]
+    return _UNITS[written.unit] if pa.types.is_temporal(written) else None
+
+
+def _fitted(kind: PrimitiveType, written: pa.DataType, value: Any) -> Any:
     unit = _NANOSECONDS.get(type(kind))
     if unit is not None:
         # A number without a unit has that of the result. A date becomes the timestamp it was promoted to.
-        number, rest = divmod(index(value) * _NANOSECONDS.get(type(written), unit), unit)
+        number, rest = divmod(index(value) * (_nanoseconds(written) or unit), unit)
         return _whole(number, IntegerType if isinstance(kind, DateType) else LongType, rest)
     match kind:
         case IntegerType() | LongType():

@@ -11,6 +11,7 @@ from pyiceberg.types import PrimitiveType
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import Constant, FileContent
 from icefloe.iceberg.filters.column_range import ColumnRange
+from icefloe.iceberg.manifests.manifest_avro import FieldSummary
 from icefloe.iceberg.manifests.manifest_reader import (
     DataEntry,
     DeleteEntry,
@@ -20,7 +21,6 @@ from icefloe.iceberg.manifests.manifest_reader import (
     ManifestReader,
 )
 from icefloe.iceberg.manifests.manifest_values import decoded_bound, partition_range
-from icefloe.iceberg.manifests.pyiceberg_avro import FieldSummary
 from icefloe.iceberg.scan.changed_files import (
     ComparedFiles,
     DeleteTargets,

@@ -8,13 +8,12 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalog_errors import reading_metadata
-from icefloe.iceberg.manifests.pyiceberg_avro import MetadataDecoder
 from support.fakes.peak_memory import run_apart
 from support.tables.avro_writing import CODECS, SYNC, container, record, sized, varint, write_avro
 
 HUGE: Final = 1 << 40
 READER: Final = """
-from iceberg.manifests.test_metadata_decoder import entries_of
+from iceberg.manifests.test_hostile_manifests import entries_of
 from icefloe.errors import TerminalError
 from support.fakes.peak_memory import peak_kib
 for path in given:
@@ -45,7 +44,7 @@ BEFORE_COUNTS: Final = varint(1) + sized(b"p") + sized(b"avro") + varint(7) + va
 
 def entries_of(path: str) -> list[Any]:
     """As the planner reads them."""
-    from icefloe.iceberg.manifests.pyiceberg_avro import read_manifest_entries
+    from icefloe.iceberg.manifests.manifest_avro import read_manifest_entries
     from support.tables.written_tables import local_io
 
     with reading_metadata("db.t", "manifest", path):
@@ -133,22 +132,3 @@ def test_a_manifest_cut_anywhere_is_damaged_or_ends_after_a_block(tmp_path: Path
             assert len(entries_of(str(tmp_path / "m.avro"))) in (0, 2, 4, 6)
         except TerminalError as error:
             assert "manifest of table db.t is damaged" in error.sentence  # noqa: PT017 - most sizes, not all
-
-
-def test_values_after_the_last_byte_are_never_read() -> None:
-    for read in (
-        lambda decoder: decoder.read(3),
-        lambda decoder: decoder.read_bytes(),
-        lambda decoder: decoder.read_utf8(),
-        lambda decoder: decoder.read_ints(3),
-        lambda decoder: decoder.read_ints(HUGE),
-        lambda decoder: decoder.read_int_bytes_dict(2, {}),
-        lambda decoder: decoder.read_double(),
-        lambda decoder: decoder.skip(3),
-        lambda decoder: decoder.skip_bytes(),
-    ):
-        with pytest.raises((EOFError, ValueError)):
-            read(MetadataDecoder(b"\x06a"))
-    many = MetadataDecoder(b"\x02" * 9000)
-    assert many.read_ints(9000) == (1,) * 9000
-    assert many.is_at_end
