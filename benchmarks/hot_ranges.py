@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -101,8 +101,7 @@ def shuffled(folder: Path, bed: str, rows: int, *, transfer: str = "store") -> O
 
 def measured(batch: OpenBatch, bed: str, rows: int, memory_mib: int) -> RangeFigures:
     """Runs the one reduce task of a batch in this process."""
-    limited = replace(batch, settings=replace(batch.settings, memory_bytes=memory_mib << 20))
-    running = limited.running
+    running = batch.edited(memory_bytes=memory_mib << 20).running
     running.folder.store.delete(["results/00000.json"])
     base, started = peak_kib(), time.process_time()
     result = read_range(running.folder, running.folder_of_changes, 0, requests=running.requests, epoch=0)

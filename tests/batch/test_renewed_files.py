@@ -62,7 +62,7 @@ class Ending(InOrder):
 def test_tasks_that_were_refused_files_run_again_with_what_the_catalog_gives_now(
     batch: OpenBatch, tokens: list[str], tasks: int, handed_out: int
 ) -> None:
-    run_phase(Phase.INSERT_ONLY, batch.reference, Ending(tasks), environ={})
+    run_phase(Phase.INSERT_ONLY, batch.reference, Ending(tasks))
     assert len(tokens) == handed_out
     report = batch.commit()
     assert report.counts["insert"] == TASKS
@@ -70,7 +70,7 @@ def test_tasks_that_were_refused_files_run_again_with_what_the_catalog_gives_now
 
 def test_new_credentials_that_bring_nothing_forward_are_the_last(batch: OpenBatch, tokens: list[str]) -> None:
     with pytest.raises(FileRefusedError, match="the storage denied access; check the credentials"):
-        run_phase(Phase.INSERT_ONLY, batch.reference, Ending(0), environ={})
+        run_phase(Phase.INSERT_ONLY, batch.reference, Ending(0))
     assert len(tokens) == 3
 
 
@@ -78,7 +78,7 @@ def test_the_same_credentials_are_not_tried_twice(batch: OpenBatch, monkeypatch:
     monkeypatch.setattr(file_access, "table_files", lambda *_, **__: guarded(batch, "ended"))
     engine = InOrder()
     with pytest.raises(FileRefusedError):
-        run_phase(Phase.INSERT_ONLY, batch.reference, engine, environ={})
+        run_phase(Phase.INSERT_ONLY, batch.reference, engine)
     assert engine.given == [list(range(TASKS))]
 
 

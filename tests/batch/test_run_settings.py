@@ -11,9 +11,12 @@ from batch.deliver.delivered import Delivered
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.run_settings import Credentials
+from icefloe.batch.run_settings import Credentials, RunSettings
+from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.settings import ShuffleSettings
+from support.pipelines.pipeline_files import write_pipeline
 from support.sinks.document_folder import registered
 
 
@@ -36,16 +39,32 @@ def opened(lab: Delivered, **keys: Any) -> BatchReference:
     return reference
 
 
+def with_edited(reference: BatchReference, **keys: Any) -> BatchReference:
+    """The reference of a later task, which finds other keys in the pipeline file."""
+    settings = reference.settings
+    return replace(reference, settings=replace(settings, pipeline=replace(settings.pipeline, **keys)))
+
+
 @pytest.mark.parametrize(
     "edited", [{"changes": "upsert"}, {"columns": ("id",)}, {"columns": None}, {"filter": "id > 1"}]
 )
 def test_no_task_goes_on_after_an_edit_of_what_a_sink_is_given(lab: Delivered, edited: dict[str, Any]) -> None:
     reference = opened(lab, changes="net", columns=["id", "value"])
     reference.open()
-    with pytest.raises(TerminalError, match=r"columns or changelog\.path of pipeline events have changed since"):
-        replace(reference, settings=replace(reference.settings, **edited)).open()
+    with pytest.raises(TerminalError, match=r"columns or changelog\.path, have changed since"):
+        with_edited(reference, **edited).open()
 
 
 def test_values_that_help_a_batch_through_may_be_edited(lab: Delivered) -> None:
-    reference = opened(lab)
-    replace(reference, settings=replace(reference.settings, memory_bytes=1 << 26, on_removed_rows="skip")).open()
+    with_edited(opened(lab), shuffle=ShuffleSettings(memory_bytes=1 << 26), on_removed_rows="skip").open()
+
+
+def test_a_driver_gets_the_file_and_the_variables_that_it_names_and_no_others(tmp_path: Path) -> None:
+    path = write_pipeline(tmp_path, filter="name = '${NAME}'", verify_sample="${SHARE}", columns=["name"])
+    environ = {"NAME": "Ada", "SHARE": "0.25", "HOME": "/root"}
+    given = RunSettings.of(load_pipeline(path, environ=environ), backfill_id="start-7", writer=Writer(run="manual"))
+    handed = given.to_environment()
+    assert "/root" not in "".join(handed.values())
+    found = RunSettings.from_environment(handed)
+    assert (found, found.digest) == (given, given.digest)
+    assert (found.pipeline.filter, found.pipeline.verify_sample) == ("name = 'Ada'", 0.25)

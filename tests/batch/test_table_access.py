@@ -1,5 +1,4 @@
 import json
-import os
 import pickle
 import re
 from collections.abc import Callable, Sequence
@@ -73,8 +72,8 @@ def test_tasks_are_given_what_the_catalog_vends_for_the_files_and_nothing_that_o
         catalog = {"type": "rest", "uri": uri, "auth": {"type": kind, kind: auth}, "s3.region": "r"}
         credentials = Credentials(catalog_properties=catalog, storage_options={"secret_access_key": "of-the-storage"})
         given = replace(batch.reference, credentials=credentials)
-        run_phase(Phase.INSERT_ONLY, given, engine, environ=os.environ)
-        files, again = (table_files(batch.plan, given, os.environ) for _ in range(2))
+        run_phase(Phase.INSERT_ONLY, given, engine)
+        files, again = (table_files(batch.plan, given) for _ in range(2))
     assert batch.commit().counts["insert"] == 3
     assert files.properties.items() == {**vended, "s3.region": "r", "warehouse": files.properties["warehouse"]}.items()
     assert files == again

@@ -22,7 +22,7 @@ def batch(workshop: Workshop) -> OpenBatch:
 
 def tasks_of(batch: OpenBatch, *, here: bool = True) -> tuple[TasksInProcess, InOrder]:
     engine = InOrder()
-    return TasksInProcess(reference=batch.reference, engine=engine, environ={}, may_run=lambda _: here), engine
+    return TasksInProcess(reference=batch.reference, engine=engine, may_run=lambda _: here), engine
 
 
 def test_commit_writes_a_missing_part_again_and_no_other(workshop: Workshop, batch: OpenBatch) -> None:

@@ -41,7 +41,7 @@ class FailingPhases:
         if phase in self._left:
             self._left.remove(phase)
             raise TransientError("a worker was lost")
-        LocalPhases(environ={}).run(phase, reference)
+        LocalPhases().run(phase, reference)
 
 
 class Recorder:

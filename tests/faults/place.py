@@ -129,7 +129,7 @@ class Place:
         """Opens the batch, writes its map outputs, and changes a byte of the largest."""
         opened = open_and_plan(session_of(self.pipelines[0], self.stores.credentials))
         assert opened.reference is not None
-        run_phase(Phase.SHUFFLE_WRITE, opened.reference, LocalEngine(), environ=os.environ)
+        run_phase(Phase.SHUFFLE_WRITE, opened.reference, LocalEngine())
         data = max((self.stores.folder / "storage/shuffle").rglob("*.data"), key=lambda path: path.stat().st_size)
         content = bytearray(data.read_bytes())
         content[len(content) // 2] ^= 0xFF

@@ -43,7 +43,7 @@ def test_the_published_schema_is_valid_and_says_everything_about_every_key():
     required = {*schema["required"], "name"}
     assert [key for key, each in schema["properties"].items() if "description" not in each] == []
     assert [key for key, each in schema["properties"].items() if "default" not in each and key not in required] == []
-    assert set(Pipeline.__dataclass_fields__) - {"file", "is_expanded", "hidden"} == KNOWN
+    assert set(Pipeline.__dataclass_fields__) - {"file", "variables", "hidden"} == KNOWN
 
 
 @given(UNKNOWN, st.integers(min_value=0, max_value=5))

@@ -12,7 +12,7 @@ import pytest
 from demo.servers.free_port import free_port
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.task_attempt import JobError
-from icefloe.batch.run_settings import Credentials, RunSettings
+from icefloe.batch.run_settings import Credentials
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
@@ -23,6 +23,7 @@ from redaction.outlets import Outlets, add_files, credentials_of, filled, listen
 from redaction.traces import traces_of
 from redaction.wrong_configurations import CASES, SECRET, Case
 from support.nodes.machines import certificates, member_file
+from support.pipelines.pipeline_files import settings_at
 from support.pipelines.workspace import Workspace, forked_module
 from support.servers.private_authority import PrivateAuthority
 
@@ -182,5 +183,5 @@ def test_an_error_document_holds_no_secret(tmp_path: Path) -> None:
 
 
 def reference_of(folder: Path, credentials: Credentials) -> BatchReference:
-    settings = RunSettings(checkpoint_url=f"file://{folder}/checkpoint")
+    settings = settings_at(f"file://{folder}/checkpoint")
     return BatchReference(plan_url=f"file://{folder}/7/plan.json", credentials=credentials, settings=settings)

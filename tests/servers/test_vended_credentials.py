@@ -147,7 +147,7 @@ class EndingPhases:
     def run(self, phase: Phase, reference: BatchReference) -> None:
         self.vending.useless = self.useless
         engine = EndingEngine(vending=self.vending, tasks=self.tasks)
-        run_phase(phase, reference, engine, environ=os.environ)
+        run_phase(phase, reference, engine)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,7 +109,7 @@ class Delivery:
     @property
     def tasks(self) -> list[FlowTask]:
         """The tasks of the route, one after another."""
-        route, delivers = self.begun.route, bool(self.begun.reference.settings.delivery)
+        route, delivers = self.begun.route, self.begun.reference.settings.delivers
         return [task for task in batch_tasks(route, delivers=delivers) if task is not FlowTask.NOTHING_TO_DO]
 
     def deliver(self, *, first: int = 0) -> None:
@@ -138,14 +138,14 @@ class Delivery:
         reference, phase = self.stage.reference(self.begun, process), phase_of(task)
         with ends_well_if_finished(reference):
             if phase is None:
-                run_coalesce(reference, environ={})
+                run_coalesce(reference)
             else:
-                run_phase(phase, reference, InOrder(), environ={})
+                run_phase(phase, reference, InOrder())
 
     def _commit(self, process: Process) -> None:
         """Commits as the task of the DAG does: missing results are delivered again first."""
         reference = self.stage.reference(self.begun, process)
-        TasksInProcess(reference=reference, engine=InOrder(), environ={}, may_run=lambda _: True).commit()
+        TasksInProcess(reference=reference, engine=InOrder(), may_run=lambda _: True).commit()
 
 
 def repeat_tasks(stage: Stage, random: Random, actor: Actor) -> None:

@@ -108,16 +108,15 @@ class RenewedFiles:
     The catalog's credentials may expire before the phase ends. Tasks do not renew them, because executors need not
     reach the catalog. The catalog is asked when a task first needs files.
 
-        files = RenewedFiles(running, reference, environ)
+        files = RenewedFiles(running, reference)
         while files.are_due:
             with files:
                 ... files.access ...
     """
 
-    def __init__(self, running: RunningBatch, reference: BatchReference, environ: Mapping[str, str]) -> None:
+    def __init__(self, running: RunningBatch, reference: BatchReference) -> None:
         self._running = running
         self._reference = reference
-        self._environ = environ
         self._access: TableAccess | None = None
         self._outputs_before = -1
         self.are_due = True
@@ -146,7 +145,7 @@ class RenewedFiles:
         return True
 
     def _fresh(self) -> TableAccess:
-        return table_files(self._running.plan, self._reference, self._environ)
+        return table_files(self._running.plan, self._reference)
 
     def _outputs(self) -> int:
         folder = self._running.folder
@@ -158,7 +157,6 @@ def run_phase(
     reference: BatchReference,
     engine: Engine,
     *,
-    environ: Mapping[str, str],
     application: TrackedApplication | None = None,
 ) -> None:
     """Runs the tasks that a phase has left; repeating it redoes only outputs that are missing or proven invalid.
@@ -170,7 +168,7 @@ def run_phase(
         deliver_batch(reference, engine, application=application)
         return
     running = reference.open()
-    files = RenewedFiles(running, reference, environ)
+    files = RenewedFiles(running, reference)
     while files.are_due:
         with (
             files,
@@ -279,7 +277,7 @@ class _Tasks(ReadsMapOutputs):
         return damaged
 
 
-def run_coalesce(reference: BatchReference, *, environ: Mapping[str, str]) -> Coalesced:
+def run_coalesce(reference: BatchReference) -> Coalesced:
     """Plans the reduce ranges of a batch, or finds them.
 
     It opens the table's files too, because a damaged map output is made again here.
@@ -288,7 +286,7 @@ def run_coalesce(reference: BatchReference, *, environ: Mapping[str, str]) -> Co
         BatchCommittedError: the batch is done.
     """
     running = reference.open()
-    inputs = MapInputs(folder=running.folder, io=table_files(running.plan, reference, environ).open(running.plan))
+    inputs = MapInputs(folder=running.folder, io=table_files(running.plan, reference).open(running.plan))
     with (
         running.naming_the_way_out(),
         running.fenced(),
@@ -310,12 +308,11 @@ class TasksInProcess:
 
     reference: BatchReference
     engine: Engine
-    environ: Mapping[str, str]
     may_run: Callable[[Phase], bool]
 
     def run(self, phase: Phase) -> None:
         """See `run_phase`."""
-        self._with_all_parts(lambda: run_phase(phase, self.reference, self.engine, environ=self.environ), phase)
+        self._with_all_parts(lambda: run_phase(phase, self.reference, self.engine), phase)
 
     def commit(self) -> BatchReport:
         """See `commit_batch`; `BatchFinished` if another run has committed the batch."""

@@ -1,7 +1,6 @@
 """The documents of a plan: its header, and its map tasks; the keys of all documents below the folder of a batch."""
 
 import json
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
@@ -97,8 +96,6 @@ _INCIDENTAL: Final[Mapping[str, Any]] = {
     "offset_digest": "",
     "settings_digest": "",
     "table_location": "",
-    "catalog": "",
-    "allowed_locations": (),
     "partitions_reason": "",
     "warnings": (),
     "planned_at": "",
@@ -199,7 +196,6 @@ class Plan:
         checkpoint_id: empty in `read_changes`, which has no checkpoint and no digests.
         settings_digest: of the settings that decide what arrives; see `RunSettings`.
         spec: as the offset record has it.
-        catalog: ``${ENV}`` unexpanded, as in sink and locations.
         summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None if they do not say.
         table_schema: Iceberg's JSON of the table's schema at the batch's last snapshot.
         equality_schemas: Iceberg's JSON of the key columns of equality deletes, by field ids joined by commas.
@@ -223,8 +219,6 @@ class Plan:
     route: Route
     table: str
     table_location: str
-    catalog: str | Mapping[str, str]
-    sink: Mapping[str, Any]
     spec: BatchSpec
     summary_row_deltas: tuple[int | None, ...]
     table_schema: Mapping[str, object]
@@ -239,7 +233,6 @@ class Plan:
     partitions_reason: str
     warnings: tuple[str, ...]
     planned_at: str
-    allowed_locations: Annotated[tuple[str, ...], Field(exclude_if=operator.not_)] = ()
     crc32: Annotated[int | None, LEFT_OUT_IF_NONE] = None
 
     def sealed(self) -> "Plan":

@@ -1,4 +1,4 @@
-"""Settings that a run takes from the pipeline file as it is now, and credentials, kept out of every document."""
+"""The pipeline file as a run has it now, and credentials, kept out of every document."""
 
 import hashlib
 import json
@@ -11,9 +11,9 @@ from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, fast_ways
 from icefloe.checkpoint.record_store import backfill_prefix
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
-from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.option_values import OutputOption, RemovedRowsOption, SummaryMismatchOption
-from icefloe.pipeline.settings import ShuffleSettings, SinkSettings, decisive_options
+from icefloe.pipeline.model import Pipeline, result_values
+from icefloe.pipeline.settings import SinkSettings
+from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.redaction.hidden import hide
 from icefloe.storage.options import coordinated
 
@@ -119,123 +119,75 @@ def _connection_in(environ: Mapping[str, str], conn_id: str) -> dict[str, object
 
 SETTINGS_VARIABLE: Final = "ICEFLOE_RUN_SETTINGS"
 """The environment variable that carries these settings to a driver that a task starts."""
-_SINK_DEFAULTS: Final = asdict(SinkSettings(type=""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """Values that a plan does not hold. They travel to tasks inside closures, and are never stored.
+    """The pipeline file as a run has it. It travels to tasks inside closures, and is never stored.
 
-    There are two kinds. Some decide what arrives: a plan holds their hash, and no task of a batch goes on with others.
-    Some only help a batch through, such as ``memory_bytes``: an edit counts at the next try of an open batch.
+    There are two kinds of keys. Some decide what arrives: a plan holds their hash, and no task of a batch goes on with
+    others. Some only help a batch through, such as ``memory_bytes``: an edit counts at the next try of an open batch.
 
     Attributes:
-        catalog: ``${ENV}`` unexpanded: it may have moved since the batch was planned.
-        sink: the folder to which tasks write changes: the files sink, or where batches are staged.
-        is_staged: True if that folder is a part of the storage, where batches are staged.
-        delivery: settings of the sink of staged batches; empty: they stay where they are.
-        columns: None: all. A staged batch has those of the identity too.
-        changes: with what happens if ``append_only`` meets rows that are removed.
-        keep_staged: seconds after the delivery; None: for ever; 0: until the next batch.
-        filter: None: all rows count.
-        allowed_locations: in addition to the table's own places.
-        keeps_outputs: True if map outputs stay on the machines that make them, if these are nodes.
-        verify_sample: share of the map tasks that compare every row as well, from 0 to 1.
-        hidden: words with values of the environment that no sentence may show.
+        pipeline: with ``${ENV}`` expanded.
+        backfill_id: None for the pipeline itself.
     """
 
-    checkpoint_url: str = ""
-    catalog: str | Mapping[str, str] = ""
-    sink: Mapping[str, object] = field(default_factory=dict)
-    is_staged: bool = False
-    delivery: Mapping[str, Any] = field(default_factory=dict)
-    columns: tuple[str, ...] | None = None
-    changes: OutputOption = "each"
-    on_removed_rows: RemovedRowsOption = "fail"
-    keep_staged: float | None = None
-    filter: str | None = field(default=None, repr=False)
-    allowed_locations: tuple[str, ...] = ()
-    memory_bytes: int = ShuffleSettings().memory_bytes
-    keeps_outputs: bool = False
-    on_summary_mismatch: SummaryMismatchOption = "fail"
-    fast_ways: tuple[FastWay, ...] = COMPARING_WAYS
-    verify_sample: float = 0.0
+    pipeline: Pipeline
+    backfill_id: str | None = None
     writer: Writer = field(default_factory=Writer)
-    hidden: tuple[str, ...] = field(default=(), repr=False)
-
-    def __post_init__(self) -> None:
-        hide({"secret": self.hidden})
+    fast_ways: tuple[FastWay, ...] = COMPARING_WAYS
 
     @classmethod
     def of(cls, pipeline: Pipeline, *, backfill_id: str | None = None, writer: Writer | None = None) -> Self:
         """The settings of an expanded pipeline, or of a backfill of it."""
-        sink = asdict(pipeline.changes_folder)
-        # A backfill stays staged: `icefloe deliver` brings it where somebody wants it.
-        delivers = pipeline.delivers and backfill_id is None
-        if backfill_id is not None:
-            sink["path"] = f"{sink['path']}/_backfills/{backfill_id}"
-        return cls(
-            checkpoint_url=checkpoint_url_of(pipeline, backfill_id),
-            catalog=pipeline.as_written.catalog,
-            sink=sink,
-            is_staged=pipeline.delivers,
-            delivery=asdict(pipeline.sink) if delivers else {},
-            columns=pipeline.columns,
-            changes=pipeline.changes,
-            on_removed_rows=pipeline.on_removed_rows,
-            keep_staged=pipeline.keep_staged if delivers else None,
-            filter=pipeline.filter,
-            allowed_locations=tuple(pipeline.allowed_locations or ()),
-            memory_bytes=pipeline.shuffle.memory_bytes,
-            keeps_outputs=pipeline.shuffle.transfer == "nodes",
-            on_summary_mismatch=pipeline.on_summary_mismatch,
-            fast_ways=fast_ways(os.environ, trusts_lineage=pipeline.row_lineage == "trust"),
-            verify_sample=pipeline.verify_sample,
-            writer=writer or Writer(),
-            hidden=pipeline.hidden,
+        ways = fast_ways(os.environ, trusts_lineage=pipeline.row_lineage == "trust")
+        return cls(pipeline=pipeline, backfill_id=backfill_id, writer=writer or Writer(), fast_ways=ways)
+
+    @property
+    def checkpoint_url(self) -> str:
+        """URL of the checkpoint of the pipeline or of the backfill."""
+        below = () if self.backfill_id is None else (backfill_prefix(self.backfill_id),)
+        return "/".join((self.pipeline.checkpoint_url, *below))
+
+    @property
+    def changes_folder(self) -> SinkSettings:
+        """The folder to which tasks write changes: the files sink, or where batches are staged."""
+        folder = self.pipeline.changes_folder
+        return (
+            folder if self.backfill_id is None else replace(folder, path=f"{folder.path}/_backfills/{self.backfill_id}")
         )
+
+    @property
+    def delivers(self) -> bool:
+        """True if batches go on from that folder. A backfill stays: `icefloe deliver` brings it to a sink."""
+        return self.pipeline.delivers and self.backfill_id is None
 
     @property
     def digest(self) -> str:
         """Hash of the settings that decide rows and their destination."""
-        # Without defaults, so that a later release with more keys computes the same hash.
-        apart = ("conn_id", "target_file_bytes")
-        destination = {
-            key: value for key, value in self.sink.items() if key not in apart and value != _SINK_DEFAULTS.get(key)
-        }
-        decisive: list[object] = [self.filter, destination]
-        if self.delivery:
-            delivery = {key: value for key, value in self.delivery.items() if key not in apart}
-            # Only a delivery still needs `changes` and `columns` once there is a plan, which has what is staged.
-            output = {"changes": self.changes, "columns": self.columns}
-            decisive += [{**delivery, "options": decisive_options(self.delivery["options"])}, output]
-        return _hash_of(decisive)
+        decisive = [result_values(self.pipeline), self.changes_folder.path]
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
     def to_environment(self) -> dict[str, str]:
-        """The variables that carry these settings to a child process."""
-        return long_variable(SETTINGS_VARIABLE, json.dumps(asdict(self)))
+        """The variables that carry these settings to a child process: the file, and the variables that it names."""
+        given = {
+            "path": self.pipeline.path,
+            "pipeline": self.pipeline.file.data,
+            "variables": self.pipeline.variables,
+            "backfill_id": self.backfill_id,
+            "writer": asdict(self.writer),
+            "fast_ways": self.fast_ways,
+        }
+        return long_variable(SETTINGS_VARIABLE, json.dumps(given))
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
         """The settings that a parent process handed over."""
         given = json.loads(text_of_variable(SETTINGS_VARIABLE, environ) or "")
-        columns = given["columns"]
-        written = {
-            "writer": Writer(**given["writer"]),
-            "allowed_locations": tuple(given["allowed_locations"]),
-            "fast_ways": tuple(FastWay(name) for name in given["fast_ways"]),
-            "hidden": tuple(given["hidden"]),
-            "columns": None if columns is None else tuple(columns),
-        }
-        return cls(**{**given, **written})
-
-
-def checkpoint_url_of(pipeline: Pipeline, backfill_id: str | None) -> str:
-    """URL of the checkpoint, with ``${ENV}`` as the pipeline has it."""
-    below = () if backfill_id is None else (backfill_prefix(backfill_id),)
-    return "/".join((pipeline.checkpoint_url, *below))
-
-
-def _hash_of(decisive: list[object]) -> str:
-    text = json.dumps(decisive, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+        return cls(
+            pipeline=Pipeline.of(YamlFile(path=given["path"], data=given["pipeline"], lines={}), given["variables"]),
+            backfill_id=given["backfill_id"],
+            writer=Writer(**given["writer"]),
+            fast_ways=tuple(map(FastWay, given["fast_ways"])),
+        )

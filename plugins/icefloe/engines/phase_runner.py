@@ -42,9 +42,8 @@ class PhaseRunner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPhases:
-    """Threads of this process; ``environ`` resolves ``${ENV}`` in a plan's catalog."""
+    """Threads of this process."""
 
-    environ: Mapping[str, str]
     report_progress: Callable[[int, int], None] | None = None
 
     @property
@@ -63,8 +62,9 @@ class LocalPhases:
         """Nothing: phases read from the machine that planned."""
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
-        engine = LocalEngine(memory_bytes=reference.settings.memory_bytes, report_progress=self.report_progress)
-        run_phase(phase, reference, engine, environ=self.environ)
+        memory_bytes = reference.settings.pipeline.shuffle.memory_bytes
+        engine = LocalEngine(memory_bytes=memory_bytes, report_progress=self.report_progress)
+        run_phase(phase, reference, engine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def phase_runner(
     pipeline: Pipeline, environ: Mapping[str, str], *, report_progress: Callable[[int, int], None] | None = None
 ) -> PhaseRunner:
     """The runner of the phases of an expanded pipeline, by its ``engine``."""
-    local = LocalPhases(environ=environ, report_progress=report_progress)
+    local = LocalPhases(report_progress=report_progress)
     if pipeline.engine == "local":
         return local
     return PhasesBySize(pipeline=pipeline, spark=SparkSubmit.of(pipeline, environ=environ), local=local)

@@ -93,7 +93,7 @@ def _run(
         return BatchRun(report=opened.report, was_committed_before=opened.is_committed)
     reference = opened.reference
     try:
-        report = _run_tasks(opened.route, reference, runner, environ, observe)
+        report = _run_tasks(opened.route, reference, runner, observe)
     except BatchFinished as finished:
         try_to_clean_up(reference)
         was_abandoned = finished.was_abandoned
@@ -105,20 +105,18 @@ def _run(
     return BatchRun(report=report)
 
 
-def _run_tasks(
-    route: Route, reference: BatchReference, runner: PhaseRunner, environ: Mapping[str, str], observe: Observer
-) -> BatchReport:
+def _run_tasks(route: Route, reference: BatchReference, runner: PhaseRunner, observe: Observer) -> BatchReport:
     @contextmanager
     def task(name: str) -> Iterator[None]:
         with observe(name), ends_well_if_finished(reference):
             yield
 
-    for each in batch_tasks(route, delivers=bool(reference.settings.delivery)):
+    for each in batch_tasks(route, delivers=reference.settings.delivers):
         if each is not FlowTask.NOTHING_TO_DO:
             phase = phase_of(each)
             with task(each):
                 if phase is None:
-                    run_coalesce(reference, environ=environ)
+                    run_coalesce(reference)
                 else:
                     runner.run(phase, reference)
     with task(FlowTask.COMMIT):

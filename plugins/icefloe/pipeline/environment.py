@@ -92,6 +92,16 @@ def expand(data: object, environ: Mapping[str, str]) -> Any:
     return data
 
 
+def named_variables(data: object, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the data names.
+
+    >>> named_variables({"path": "s3://${BUCKET}/x"}, {"BUCKET": "lake", "HOME": "/root"})
+    {'BUCKET': 'lake'}
+    """
+    found = (match[1] for _, text in _texts(data, ()) for match in REFERENCE.finditer(text))
+    return {name: environ[name] for name in found if name in environ}
+
+
 def hide_values(data: object, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Hides words with values of the environment, unless the file or a place shows them anyway; returns them."""
     shown: set[str] = set()

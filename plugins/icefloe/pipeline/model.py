@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from icefloe.errors import TerminalError
-from icefloe.pipeline.environment import has_reference, hide_values
+from icefloe.pipeline.environment import has_reference, hide_values, named_variables
 from icefloe.pipeline.option_values import (
     ChangesOption,
     CommitGroupsOption,
@@ -36,7 +36,15 @@ from icefloe.pipeline.validation import checked_data
 from icefloe.pipeline.yaml_file import Problem, YamlFile, dotted
 from icefloe.units import parse_seconds
 
-__all__ = ["JSON", "ChangesPlace", "Pipeline", "result_configuration", "tuning_configuration", "with_lines"]
+__all__ = [
+    "JSON",
+    "ChangesPlace",
+    "Pipeline",
+    "result_configuration",
+    "result_values",
+    "tuning_configuration",
+    "with_lines",
+]
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "allowed_locations": lambda value: () if value is None else tuple(value),
@@ -88,6 +96,7 @@ class Pipeline:
 
     Attributes:
         file: as written, with its lines.
+        variables: values of the environment that the file names; None: it is not expanded.
         hidden: words with values of the environment that no sentence may show.
         poll_interval: seconds.
         max_bytes_per_batch: file bytes; so is ``max_scan_bytes``.
@@ -95,7 +104,7 @@ class Pipeline:
     """
 
     file: YamlFile = field(repr=False, compare=False)
-    is_expanded: bool = field(default=False, repr=False, compare=False)
+    variables: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
     hidden: tuple[str, ...] = field(default=(), repr=False, compare=False)
     name: str
     catalog: str | Mapping[str, str]
@@ -143,7 +152,13 @@ class Pipeline:
         values = {key: _READERS[key](value) if key in _READERS else value for key, value in data.items()}
         name = values.pop("name", None) or Path(file.path).stem
         values["sink"] = values["sink"].named(pipeline=name, table=values["table"])
-        return cls(file=file, is_expanded=environ is not None, hidden=hidden, name=name, **values)
+        variables = None if environ is None else named_variables(file.data, environ)
+        return cls(file=file, variables=variables, hidden=hidden, name=name, **values)
+
+    @property
+    def is_expanded(self) -> bool:
+        """True if every ``${NAME}`` is resolved."""
+        return self.variables is not None
 
     def expanded(self, environ: Mapping[str, str]) -> Self:
         """The pipeline with every ``${NAME}`` resolved, in the environment of the run's tasks."""
@@ -250,8 +265,8 @@ def result_configuration(pipeline: Pipeline) -> dict[str, JSON]:
     Raises:
         ValueError: one of these keys has ``${NAME}`` and is not expanded.
     """
-    written = _result_values(pipeline.as_written)
-    resolved = _result_values(pipeline)
+    written = result_values(pipeline.as_written)
+    resolved = result_values(pipeline)
     variable = {key: resolved[key] for key, value in written.items() if _uses_environment(value)}
     if variable:
         if not pipeline.is_expanded:
@@ -326,7 +341,8 @@ def _hash_of(value: JSON) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _result_values(pipeline: Pipeline) -> dict[str, JSON]:
+def result_values(pipeline: Pipeline) -> dict[str, JSON]:
+    """The values of the keys that change the result of a batch, by dotted key."""
     sink = pipeline.sink
     return {
         "table": pipeline.table,

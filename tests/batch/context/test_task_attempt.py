@@ -11,12 +11,13 @@ from icefloe.batch.context.references import BatchReference, TaskReference
 from icefloe.batch.context.task_attempt import JobError, TaskAttempt
 from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
-from icefloe.batch.run_settings import Credentials, RunSettings
+from icefloe.batch.run_settings import Credentials
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.yaml_file import Problem, file_error
 from icefloe.shuffle.committed_output import CorruptMapOutputError, MissingMapOutputError
 from icefloe.storage.requests import RequestTotals
+from support.pipelines.pipeline_files import settings_at
 from support.pipelines.workshop import Workshop
 
 
@@ -77,7 +78,7 @@ def test_tasks_bring_the_plan_along_and_make_no_request_for_it(workshop: Worksho
 REFERENCE = BatchReference(
     plan_url="memory://job-errors/7/plan.json",
     credentials=Credentials(),
-    settings=RunSettings(checkpoint_url="memory://job-errors/checkpoint"),
+    settings=settings_at("memory://job-errors/checkpoint"),
 )
 
 

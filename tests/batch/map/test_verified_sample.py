@@ -7,7 +7,6 @@ import pytest
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
 from icefloe.batch.map import rewritten_files
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.run_settings import RunSettings
 from icefloe.errors import TerminalError
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows
@@ -47,6 +46,4 @@ def test_a_pipeline_says_what_it_trusts_and_how_much_it_verifies(workshop: Works
     workshop.append(range(5))
     trusting = workshop.set(row_lineage="trust", verify_sample=0.25).open().inputs.folder
     assert (trusting.fast_ways, trusting.verify_sample) == (tuple(FastWay), 0.25)
-    settings = RunSettings(fast_ways=tuple(FastWay), verify_sample=0.25)
-    assert RunSettings.from_environment(settings.to_environment()) == settings
     assert workshop.set(row_lineage="off").open().inputs.folder.fast_ways == COMPARING_WAYS

@@ -30,7 +30,7 @@ def test_a_run_that_plans_opens_checkpoint_and_sink_once_for_each_look_at_the_ta
     open_and_plan(session)
     # The table is looked at before and after the checkpoint; the third opening of the checkpoint tries its storage.
     # The sink is opened behind the second look only: no batch is open whose end it could know.
-    assert (opened[session.settings.checkpoint_url], opened[str(session.settings.sink["path"])]) == (3, 1)
+    assert (opened[session.settings.checkpoint_url], opened[session.settings.changes_folder.path]) == (3, 1)
 
 
 def test_a_table_with_a_column_of_our_name_is_refused_and_leaves_no_open_batch(workshop: Workshop) -> None:

@@ -59,7 +59,7 @@ def test_a_partition_that_does_not_fit_into_memory_gives_the_same_bytes(
     assert not caplog.messages
     for memory_bytes in (20_000, 1):
         batch.store.delete(["results/00000.json"])
-        small = with_memory(batch, memory_bytes)
+        small = batch.edited(memory_bytes=memory_bytes)
         with caplog.at_level("INFO", logger=range_rows.__name__):
             assert read(small).message == results[0].message
         assert any("is divided on local disk" in message for message in caplog.messages)
@@ -83,10 +83,6 @@ def test_a_range_that_another_attempt_records_meanwhile_is_kept_and_counted_as_a
     monkeypatch.setattr(StagedChanges, "write", write_late)
     assert read(batch, slow) == firsts[0]
     assert (slow.taken().races_lost, fast.taken().races_lost) == (1, 0)
-
-
-def with_memory(batch: OpenBatch, memory_bytes: int) -> OpenBatch:
-    return replace(batch, settings=replace(batch.settings, memory_bytes=memory_bytes))
 
 
 def test_an_identity_larger_than_memory_is_not_torn_apart(workshop: Workshop) -> None:

@@ -12,17 +12,18 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.task_attempt import JobError
-from icefloe.batch.run_settings import Credentials, RunSettings
+from icefloe.batch.run_settings import Credentials
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE, end_with_submitter, submitter_variables
 from icefloe.engines.spark.job import run_job
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
+from support.pipelines.pipeline_files import settings_at
 
 
 def test_an_error_is_stored_next_to_the_plan_for_the_starter_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ATTEMPT_VARIABLE, "try-3")
     url = "memory://spark-jobs/0/plan.json"
-    settings = RunSettings(checkpoint_url="memory://spark-jobs/checkpoint")
+    settings = settings_at("memory://spark-jobs/checkpoint")
     reference = BatchReference(plan_url=url, credentials=Credentials(), settings=settings)
     for name, value in reference.to_environment().items():
         monkeypatch.setenv(name, value)
@@ -39,7 +40,7 @@ def test_an_error_is_stored_next_to_the_plan_for_the_starter_of_the_job(monkeypa
 @pytest.fixture
 def reference(monkeypatch: pytest.MonkeyPatch) -> BatchReference:
     """A batch whose application runs, and which this process was given."""
-    settings = RunSettings(checkpoint_url="memory://dead-jvm/checkpoint")
+    settings = settings_at("memory://dead-jvm/checkpoint")
     url = "memory://dead-jvm/0/plan.json"
     reference = BatchReference(plan_url=url, credentials=Credentials(), settings=settings)
     for name, value in {**reference.to_environment(), ATTEMPT_VARIABLE: "try-1"}.items():
@@ -115,6 +116,7 @@ ROOT = Path(__file__).parents[3]
 DRIVER = """
 import os, sys, threading
 from icefloe.engines.spark.application import end_with_submitter
+from support.pipelines.pipeline_files import settings_at
 end_with_submitter(os.environ)
 sys.stdout.write("watching\\n")
 sys.stdout.flush()

@@ -13,13 +13,14 @@ import pytest
 import icefloe
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.run_settings import Credentials, RunSettings
+from icefloe.batch.run_settings import Credentials
 from icefloe.engines.spark.application import build_package_zip, refuse_pipeline
 from icefloe.engines.spark.master import configured_master
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
+from support.pipelines.pipeline_files import settings_at
 from support.pipelines.workspace import Workspace
 
 SECRET = "never-on-a-command-line"
@@ -78,7 +79,7 @@ def batch(folder: Path, *, certificates: str = "", **settings: Any) -> BatchRefe
     return BatchReference(
         plan_url=f"file://{folder}/7/plan.json",
         credentials=Credentials(storage_options=options),
-        settings=RunSettings(**settings),
+        settings=settings_at(f"file://{folder}/checkpoint", **settings),
     )
 
 
@@ -115,7 +116,9 @@ def test_certificates_and_columns_of_any_length_reach_the_driver(
 ) -> None:
     """A whole bundle of authorities is larger than Linux lets a variable be."""
     spark.write(exit_code=0)
-    given = batch(spark.folder, certificates="-----BEGIN\n" * 20_000, columns=("carrier",) * 20_000)
+    given = batch(
+        spark.folder, certificates="-----BEGIN\n" * 20_000, filter="carrier is null " * 10_000
+    )
     submit(spark.folder, given)
     for line in spark.environment.splitlines():
         name, _, value = line.partition("=")

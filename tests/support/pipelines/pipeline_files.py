@@ -5,10 +5,12 @@ from typing import Any
 
 import yaml
 
+from icefloe.batch.run_settings import RunSettings
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.yaml_file import YamlFile
 
-__all__ = ["pipeline_from", "write_pipeline"]
+__all__ = ["pipeline_from", "settings_at", "write_pipeline"]
 
 
 def write_pipeline(folder: Path, stem: str = "flights", **keys: Any) -> Path:
@@ -23,6 +25,14 @@ def write_pipeline(folder: Path, stem: str = "flights", **keys: Any) -> Path:
     path = folder / f"{stem}.yaml"
     path.write_text(yaml.safe_dump({**minimal, **keys}))
     return path
+
+
+def settings_at(checkpoint_url: str, **keys: Any) -> RunSettings:
+    """Settings of a run whose pipeline has its checkpoint at a URL."""
+    sink = {"type": "files", "path": f"{checkpoint_url}/changes"}
+    minimal = {"version": 1, "catalog": "lakehouse", "table": "nyc.flights", "storage": checkpoint_url, "sink": sink}
+    data = {**minimal, "checkpoint": checkpoint_url, **keys}
+    return RunSettings.of(Pipeline.of(YamlFile(path="flights.yaml", data=data, lines={}), {}))
 
 
 def pipeline_from(folder: Path, stem: str = "flights", **keys: Any) -> Pipeline:

@@ -11,7 +11,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -173,6 +173,13 @@ class OpenBatch:
         assert opened.reference is not None
         return cls(plan=opened.plan, plan_url=opened.plan_url, settings=opened.reference.settings, machines=machines)
 
+    def edited(self, **keys: Any) -> Self:
+        """The batch whose next tasks find other keys in the pipeline file; ``memory_bytes`` is one of ``shuffle``."""
+        pipeline = self.settings.pipeline
+        if memory_bytes := keys.pop("memory_bytes", None):
+            keys["shuffle"] = replace(pipeline.shuffle, memory_bytes=memory_bytes)
+        return replace(self, settings=replace(self.settings, pipeline=replace(pipeline, **keys)))
+
     @property
     def folder(self) -> Path:
         """The files that pass between its phases."""
@@ -184,7 +191,7 @@ class OpenBatch:
 
     @property
     def files(self) -> TableAccess:
-        return table_files(self.plan, self.reference, os.environ)
+        return table_files(self.plan, self.reference)
 
     @property
     def running(self) -> RunningBatch:
@@ -203,10 +210,10 @@ class OpenBatch:
         return self.batch_folder.store
 
     def run(self, phase: Phase, engine: Engine | None = None) -> None:
-        run_phase(phase, self.reference, engine or self.machines or InOrder(), environ=os.environ)
+        run_phase(phase, self.reference, engine or self.machines or InOrder())
 
     def coalesce(self) -> Coalesced:
-        return run_coalesce(self.reference, environ=os.environ)
+        return run_coalesce(self.reference)
 
     def run_route(self) -> Self:
         """Everything between plan and commit."""

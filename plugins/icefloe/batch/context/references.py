@@ -27,7 +27,6 @@ from icefloe.iceberg.catalog.confined_io import ConfinedIO, FilePlaces
 from icefloe.iceberg.catalog.file_io import file_io_properties, open_file_io
 from icefloe.iceberg.table import Table
 from icefloe.node.machine import Machine
-from icefloe.pipeline.environment import expand
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
@@ -86,7 +85,7 @@ class BatchReference:
             BatchFileMissingError: there is no plan.
             TerminalError: the plan was made for other settings than this run has.
         """
-        settings, requests = self.settings, Requests()
+        settings, pipeline, requests = self.settings, self.settings.pipeline, Requests()
         store = FencedStore(self._open_store(split_plan_url(self.plan_url), requests))
         plan = load_plan(store) if plan is None else plan
         _refuse_other_settings(plan, settings)
@@ -94,20 +93,16 @@ class BatchReference:
             folder=BatchFolder(
                 plan=plan,
                 store=store,
-                memory_bytes=settings.memory_bytes,
-                filter_text=settings.filter,
+                memory_bytes=pipeline.shuffle.memory_bytes,
+                filter_text=pipeline.filter,
                 fast_ways=settings.fast_ways,
-                verify_sample=settings.verify_sample,
-                machine=Machine(keeps_outputs=settings.keeps_outputs),
+                verify_sample=pipeline.verify_sample,
+                machine=Machine(keeps_outputs=pipeline.shuffle.transfer == "nodes"),
             ),
             written=store,
             checkpoint=Checkpoint(self._open_store(settings.checkpoint_url, requests)),
             folder_of_changes=folder_of_changes(
-                settings,
-                self.credentials,
-                self.surroundings,
-                requests=requests,
-                recorded={"target_file_bytes": plan.sink.get("target_file_bytes")},
+                settings, self.credentials, self.surroundings, requests=requests, spec=plan.spec
             ),
             settings=settings,
             requests=requests,
@@ -172,7 +167,8 @@ class BatchReference:
             for name, given in json.loads(text_of_variable(variable, variables) or "{}").items():
                 options = {f"{name}.{key}": value for key, value in given.items()} if isinstance(given, dict) else {}
                 sizes |= {key: len(json.dumps(value)) for key, value in (options or {name: given}).items()}
-        return max(sizes.items(), key=lambda each: each[1])
+        largest, size = max(sizes.items(), key=lambda each: each[1])
+        return largest.removeprefix("pipeline."), size
 
     @classmethod
     def from_environment(cls, plan_url: str) -> Self:
@@ -209,24 +205,26 @@ def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
     """Settings that decide what arrives may not change after planning."""
     if plan.settings_digest != settings.digest:
         raise TerminalError(
-            f"filter, sink, changes, columns or changelog.path of pipeline {plan.pipeline} have changed since batch "
-            f"{plan.batch_number} was planned: the file was edited, or an environment variable in it has another value "
-            "here; restore what it was until the batch is done, with the same value on every worker",
+            f"keys of pipeline {plan.pipeline} that decide its changes, such as filter, sink, columns or "
+            f"changelog.path, have changed since batch {plan.batch_number} was planned: the file was edited, or an "
+            "environment variable in it has another value here; restore what it was until the batch is done, with the "
+            "same value on every worker",
             batch_number=plan.batch_number,
         )
 
 
-def table_files(plan: Plan, reference: BatchReference, environ: Mapping[str, str]) -> TableAccess:
+def table_files(plan: Plan, reference: BatchReference) -> TableAccess:
     """Access to the table's files, with the credentials that the catalog vends. Never stored.
 
     Credentials and catalog are those of the reference, so that a catalog that moved and a location that was added help
     an open batch.
     """
+    pipeline = reference.settings.pipeline
     table = reference.surroundings.load_table(
-        expand(reference.settings.catalog or plan.catalog, environ),
+        pipeline.catalog,
         plan.table,
         properties=reference.credentials.catalog_properties or None,
-        allowed_locations=expand(list(reference.settings.allowed_locations), environ),
+        allowed_locations=pipeline.allowed_locations,
     )
     return TableAccess.of(table)
 

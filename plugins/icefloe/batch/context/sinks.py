@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
-from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
@@ -59,32 +59,35 @@ def folder_of_changes(
     surroundings: Surroundings,
     *,
     requests: Requests | None = None,
-    recorded: Mapping[str, object] = MappingProxyType({}),
+    spec: BatchSpec | None = None,
 ) -> ChangeFiles:
     """The folder to which tasks write changes: the files sink, or the place where batches are staged.
 
     Args:
         credentials: a staged batch is part of the storage, a files sink has its own.
-        recorded: settings that a batch has recorded; they come before those of the run.
+        spec: of an open batch, which keeps its size of files.
     """
-    places: dict[str, Any] = {**settings.sink, **recorded}
-    options = credentials.storage_options if settings.is_staged else credentials.sink_options
-    store = surroundings.open_store(places["path"], options=options, requests=requests)
-    return ChangeFiles(store, target_file_bytes=places["target_file_bytes"])
+    folder = settings.changes_folder
+    options = credentials.storage_options if settings.pipeline.delivers else credentials.sink_options
+    store = surroundings.open_store(folder.path, options=options, requests=requests)
+    size_bytes = folder.target_file_bytes if spec is None else spec.target_file_bytes
+    return ChangeFiles(store, target_file_bytes=size_bytes)
 
 
 def delivered_folder(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> ChangeFiles | None:
     """The folder in which readers count staged batches; None if these go to another sink, or to none."""
-    if settings.delivery.get("type") != "files":
+    sink = settings.pipeline.sink
+    if not settings.delivers or sink.type != "files":
         return None
-    store = surroundings.open_store(settings.delivery["path"], options=credentials.sink_options)
-    return ChangeFiles(store, target_file_bytes=settings.delivery["target_file_bytes"])
+    return ChangeFiles(
+        surroundings.open_store(sink.path, options=credentials.sink_options), target_file_bytes=sink.target_file_bytes
+    )
 
 
 @contextmanager
 def delivery_sink(settings: RunSettings, credentials: Credentials, surroundings: Surroundings) -> Iterator[Sink | None]:
     """The sink of staged batches, open until the block ends; None if the files are the sink."""
-    if not settings.delivery:
+    if not settings.delivers:
         yield None
         return
     with closing(_opened(settings, credentials, surroundings)) as sink:
@@ -101,7 +104,7 @@ def _opened(settings: RunSettings, credentials: Credentials, surroundings: Surro
     if folder is not None:
         return FilesDelivery(folder)
     return open_sink(
-        settings.delivery,
+        asdict(settings.pipeline.sink),
         connection=credentials.sink_connection,
         open_store=partial(surroundings.open_store, options=credentials.storage_options),
     )

@@ -150,7 +150,7 @@ class TaskAttempt:
     ) -> bool:
         requests = RequestTotals() if self._running is None else self._running.requests.taken()
         if isinstance(error, MemoryError):
-            memory_bytes = self._reference.batch.settings.memory_bytes
+            memory_bytes = self._reference.batch.settings.pipeline.shuffle.memory_bytes
             error = out_of_memory(error, task=self._task, memory_bytes=memory_bytes)
         elif isinstance(error, ImportError) and _is_of_our_own(error):
             error = _half_imported(error, self._task)

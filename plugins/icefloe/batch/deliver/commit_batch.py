@@ -71,11 +71,10 @@ def clean_up_finished(reference: BatchReference) -> int:
 
 def _delete_staged(reference: BatchReference) -> int:
     """Deletes earlier staged batches if their time is over; returns the number of objects."""
-    settings = reference.settings
-    if not settings.delivery or settings.keep_staged is None:
+    keep_seconds = reference.settings.pipeline.keep_staged
+    if not reference.settings.delivers or keep_seconds is None:
         return 0
-    folder = reference.folder_of_changes
-    deleted = folder.delete_before(reference.batch_number, age=timedelta(seconds=settings.keep_staged))
+    deleted = reference.folder_of_changes.delete_before(reference.batch_number, age=timedelta(seconds=keep_seconds))
     logger.info("deleted %d objects of staged batches before batch %d", deleted, reference.batch_number)
     return deleted
 
@@ -186,7 +185,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     running.requests.taken()
     # The proof also makes the batch whole at its folder: it writes the manifest, from which on readers see it.
     proven = prove_and_publish(running)
-    report = report_of(proven, _delivery(running) if running.settings.delivery else None)
+    report = report_of(proven, _delivery(running) if running.settings.delivers else None)
     tally.requests = running.requests.taken()
     committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
     report = replace(report, phases=(*report.phases, committing))
@@ -220,7 +219,7 @@ def _delivery(running: RunningBatch) -> BatchDelivery:
         raise UnfinishedTasksError.at(
             Phase.DELIVER,
             f"batch {running.plan.batch_number} of {running.plan.pipeline} is proven, but not yet delivered to "
-            f"{running.settings.delivery['type']}",
+            f"{running.settings.pipeline.sink.type}",
             then="parts that were delivered are kept",
         )
     return found

@@ -62,8 +62,8 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         manifest = running.folder_of_changes.manifest(running.plan.batch_number)
         if records.batch() is not None:
             return
-        parts = staged_parts(running.folder_of_changes, manifest, memory_bytes=running.settings.memory_bytes)
-        output = OutputMode.of(manifest.batch, list(parts), running.settings)
+        parts = staged_parts(running.folder_of_changes, manifest, memory_bytes=running.folder.memory_bytes)
+        output = OutputMode.of(manifest.batch, list(parts), running.settings.pipeline.changes)
         batch = proven_batch(running, manifest, output)
         with reference.delivery_sink() as sink:
             # Readers stop at a number without a manifest: an end before this batch may have been killed before its own.
@@ -87,7 +87,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
             records.create_batch(
                 BatchDelivery.of(
                     deliveries,
-                    sink=reference.settings.delivery["type"],
+                    sink=reference.settings.pipeline.sink.type,
                     url=sink.url,
                     visible_at=time_text(datetime.now(UTC)),
                     lag_seconds=_lag_seconds(running),
@@ -169,7 +169,9 @@ class DeliverPart:
                 attempt.is_adopted = records.part(number) is not None
                 if not attempt.is_adopted:
                     staged = staged_parts(
-                        running.folder_of_changes, self.manifest, memory_bytes=running.settings.memory_bytes
+                        running.folder_of_changes,
+                        self.manifest,
+                        memory_bytes=running.folder.memory_bytes,
                     )
                     parts = [self.output.reduced(part) for part in staged]
                     with self.reference.batch.delivery_sink() as sink:

@@ -17,7 +17,6 @@ from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.report import SummaryCheck
 from icefloe.batch.rows.memory_limit import RowLimit
-from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.staged_changes import CHANGE_WEIGHTS, RangeResult
 from icefloe.batch.sums import Sums
 from icefloe.changes.columns import CHANGE_ORDINAL, CHANGE_TYPE, ChangeType, change_schema, removed_rows
@@ -27,6 +26,7 @@ from icefloe.documents import load_document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import StepKind
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.option_values import OutputOption, SummaryMismatchOption
 from icefloe.shuffle.committed_output import MapOutputRecord, MissingMapOutputError
 from icefloe.shuffle.index_file import OrdinalSums
@@ -98,10 +98,11 @@ class FinishedTasks:
 def prove_and_publish(running: RunningBatch) -> FinishedTasks:
     """Audits a batch and writes its manifest; `UnfinishedTasksError` if a part is missing or cut."""
     plan = running.plan
-    batch = FinishedTasks.of(running.folder, delivers=bool(running.settings.delivery))
+    batch = FinishedTasks.of(running.folder, delivers=running.settings.delivers)
     sums = batch.audited()
-    _refuse_removed_rows(batch, running.settings)
-    checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=running.settings.on_summary_mismatch)
+    pipeline = running.settings.pipeline
+    _refuse_removed_rows(batch, pipeline)
+    checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=pipeline.on_summary_mismatch)
     try:
         running.folder_of_changes.commit(_summary(batch, sums), batch.messages)
     except DamagedPartsError as damage:
@@ -124,11 +125,11 @@ class OutputMode:
     skipped: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, batch: BatchSummary, parts: Sequence[StagedPart], settings: RunSettings) -> Self:
+    def of(cls, batch: BatchSummary, parts: Sequence[StagedPart], changes: OutputOption) -> Self:
         """The output of a batch; its parts are read if steps are to be left out."""
-        if settings.changes != "append_only" or not removed_rows(batch.counts):
-            return cls(changes=settings.changes)
-        return cls(changes=settings.changes, skipped=tuple(sorted(_removing_ordinals(parts))))
+        if changes != "append_only" or not removed_rows(batch.counts):
+            return cls(changes=changes)
+        return cls(changes=changes, skipped=tuple(sorted(_removing_ordinals(parts))))
 
     def reduced(self, part: StagedPart) -> StagedPart:
         """The part with the rows that the sink is given, and its old numbers."""
@@ -170,7 +171,7 @@ def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) 
     return replace(
         _proven(manifest, plan.spec, output, owner=plan.checkpoint_id, schema=schema, begins_anew=begins_anew),
         delivered_before=None if begins_anew else running.checkpoint.last_delivered(before=plan.batch_number),
-        selected=running.settings.columns,
+        selected=running.settings.pipeline.columns,
         field_ids=delivered.field_ids,
         defaulted=delivered.defaulted,
     )
@@ -319,10 +320,10 @@ def _sentences(plan: Plan, checks: Sequence[SummaryCheck]) -> list[str]:
     ]
 
 
-def _refuse_removed_rows(batch: FinishedTasks, settings: RunSettings) -> None:
+def _refuse_removed_rows(batch: FinishedTasks, pipeline: Pipeline) -> None:
     """Before the batch has a manifest it can still be abandoned."""
     removed, plan = removed_rows(batch.counts), batch.plan
-    if removed and settings.changes == "append_only" and settings.on_removed_rows == "fail":
+    if removed and pipeline.changes == "append_only" and pipeline.on_removed_rows == "fail":
         raise TerminalError(
             f"batch {plan.batch_number} of {plan.pipeline} removes or updates {removed:,} rows, and changes is "
             "append_only: set on_removed_rows: skip to leave out the commits that do, or leave them out by icefloe "

@@ -6,7 +6,7 @@ from icefloe.batch.context.batch_folder import FolderMarker
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.open.recorded_pipeline import record_pipeline
-from icefloe.batch.run_settings import checkpoint_url_of
+from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.records import OffsetRecord, OwnerRecord
 from icefloe.errors import TerminalError
@@ -134,7 +134,7 @@ def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
     records = session.open_storage(url) if url.startswith("dynamodb://") else folder
     marker = FolderMarker(
         checkpoint_id=checkpoint_id,
-        checkpoint_url=checkpoint_url_of(written, session.backfill_id),
+        checkpoint_url=RunSettings(pipeline=written, backfill_id=session.backfill_id).checkpoint_url,
         pipeline=session.pipeline.name,
         backfill_id=session.backfill_id,
         changes_url=None if written.changelog is None else written.changelog.path,

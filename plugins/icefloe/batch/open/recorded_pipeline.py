@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from icefloe.batch.context.batch_folder import MARKER, FolderMarker
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.run_settings import checkpoint_url_of
+from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.batch_spec import PLANNER_VERSION, Identity
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
@@ -56,7 +56,7 @@ def refuse_other_coordination(place: PlaceOfCheckpoint) -> None:
     again. The markers of shuffle folders are objects, so they are found without the table.
     """
     pipeline, now = place.pipeline, _name(place.pipeline.coordination)
-    own_url = checkpoint_url_of(pipeline, place.backfill_id)
+    own_url = RunSettings(pipeline=pipeline, backfill_id=place.backfill_id).checkpoint_url
     for marker in _markers(place):
         if expand(marker.checkpoint_url, os.environ) != own_url:
             continue

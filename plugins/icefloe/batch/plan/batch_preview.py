@@ -99,7 +99,7 @@ class BatchPreview:
     @property
     def changes_path(self) -> str:
         """Folder of the batch's files."""
-        return str(self.batch.session.settings.sink["path"])
+        return self.batch.session.settings.changes_folder.path
 
     @property
     def files(self) -> int:

@@ -1,9 +1,9 @@
 """A batch's plan: made from its specification, or found in its folder, and refused if unfit."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
 from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.open.claim_batch import refuse_unfit_sink
@@ -82,7 +82,6 @@ class PlanLabels:
     """Names that a plan holds in addition to its specification.
 
     Attributes:
-        catalog: ``${ENV}`` unexpanded, as in ``allowed_locations`` and ``sink``.
         filter_text: ``${ENV}`` expanded.
     """
 
@@ -90,9 +89,6 @@ class PlanLabels:
     backfill_id: str | None = None
     batch_number: int = 0
     table: str
-    catalog: str | Mapping[str, str] = ""
-    allowed_locations: tuple[str, ...] = ()
-    sink: Mapping[str, object] = field(default_factory=dict)
     filter_text: str | None = None
     warnings: tuple[str, ...] = ()
 
@@ -167,8 +163,6 @@ def _header(
         route=route,
         table=labels.table,
         table_location=table.metadata.location,
-        catalog=labels.catalog,
-        sink=labels.sink,
         spec=spec,
         summary_row_deltas=_summary_row_deltas(table.history, spec, scan),
         table_schema=schema.schema_json,
@@ -185,7 +179,6 @@ def _header(
         hash_partitions=hash_partition_count(scan.record_count) if needs_hash_rows else 0,
         partitions_reason=chosen.reason,
         warnings=labels.warnings,
-        allowed_locations=labels.allowed_locations,
         planned_at="",
     )
 
@@ -222,9 +215,6 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
                 backfill_id=session.backfill_id,
                 batch_number=offset.batch_number,
                 table=pipeline.table,
-                catalog=pipeline.file.data["catalog"],
-                allowed_locations=tuple(pipeline.file.data.get("allowed_locations") or ()),
-                sink=_sink_as_written(pipeline, offset),
                 filter_text=pipeline.filter,
                 warnings=(*offset.warnings, *batch.warnings),
             ),
@@ -252,12 +242,6 @@ def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None
     )
 
 
-def _sink_as_written(pipeline: Pipeline, offset: OffsetRecord) -> Mapping[str, Any]:
-    settings = asdict(pipeline.as_written.changes_folder)
-    del settings["conn_id"]
-    return {**settings, "target_file_bytes": offset.spec.target_file_bytes}
-
-
 def found_plan(batch: NextBatch) -> Plan | None:
     """The plan of an open batch; None if it is not written yet, or was lost."""
     store = batch.session.folder_of(batch.offset)
@@ -280,15 +264,13 @@ def load_own_plan(store: Store, offset: OffsetRecord) -> Plan:
     return plan
 
 
-def refuse_other_plan(planned_batch: PlannedBatch, offset: OffsetRecord) -> None:
+def refuse_other_plan(planned_batch: PlannedBatch, offset: OffsetRecord, pipeline: Pipeline) -> None:
     """Requires that a plan that is made again is the one that the batch was opened with.
 
     Parts of the first plan may be at the sink, and its tasks may still run: they would mix.
     """
     plan, number = planned_batch.plan, offset.batch_number
-    if plan.digest == offset.plan_digest:
-        return
-    recorded, current = ChangesPlace.recorded(offset.result_configuration), str(plan.sink["path"])
+    recorded, current = ChangesPlace.recorded(offset.result_configuration), ChangesPlace.of(pipeline).path
     if recorded is not None and recorded.path != current:
         # No release would make the same plan.
         raise TerminalError(
@@ -296,6 +278,8 @@ def refuse_other_plan(planned_batch: PlannedBatch, offset: OffsetRecord) -> None
             f"leads to {current} now: restore {recorded.keys} until the batch is done",
             batch_number=number,
         )
+    if plan.digest == offset.plan_digest:
+        return
     raise TerminalError(
         f"batch {number} of {plan.pipeline} cannot be planned again as it was opened with icefloe "
         f"{offset.icefloe_version}: its plan is lost, and a new one would read or divide the range differently; "

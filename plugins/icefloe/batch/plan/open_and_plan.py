@@ -60,7 +60,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         # It has no plan. A commit of its empty range would lose what it asks for, such as to begin from scratch.
         return offset, None
     planned_batch = _replanned_if_other(offset, claimed, planned_batch)
-    refuse_other_plan(planned_batch, offset)
+    refuse_other_plan(planned_batch, offset, session.pipeline)
     store = FencedStore(session.folder_of(offset))
 
     def is_over() -> bool:

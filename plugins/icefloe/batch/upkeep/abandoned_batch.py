@@ -114,7 +114,7 @@ def _other_place(opened: OffsetRecord, pipeline: Pipeline) -> ChangesPlace | Non
 
 def _state(reference: BatchReference, end: EmptyEnd, whole: BatchSummary | None) -> BatchState:
     return BatchState.of_open(
-        is_passed_on=bool(reference.settings.delivery),
+        is_passed_on=reference.settings.delivers,
         is_whole=whole is not None,
         is_closed=whole == end.summary,
         has_begun=reference.has_begun_delivery,
@@ -269,7 +269,7 @@ class AbandonablePipeline:
         checkpoint.create_commit(commit)
 
     def _delivery(self, offset: OffsetRecord) -> BatchDelivery | None:
-        return DeliveryRecords(self._reference(offset).folder).batch() if self._settings.delivery else None
+        return DeliveryRecords(self._reference(offset).folder).batch() if self._settings.delivers else None
 
     @property
     def _sink(self) -> ChangeFiles:

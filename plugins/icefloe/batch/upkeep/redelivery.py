@@ -116,7 +116,7 @@ class KeptLetters:
 
     pipeline: Pipeline
     checkpoint: Checkpoint
-    settings: RunSettings
+    target: Pipeline
     open_sink: Callable[[], AbstractContextManager[Sink]]
 
     def counts(self, numbers: Sequence[int] | None = None) -> dict[int, int]:
@@ -143,7 +143,7 @@ class KeptLetters:
     @contextmanager
     def _sink(self) -> Iterator[Sink]:
         with self.open_sink() as sink:
-            if not sink.keeps_dead_letters or not self.settings.delivery["options"].get("dead_letters"):
+            if not sink.keeps_dead_letters or not self.target.sink.options.get("dead_letters"):
                 raise UsageError(
                     "this sink has no dead letters that can be sent again; of a sink of type opensearch, name a folder "
                     "for them in sink.dead_letters",
@@ -194,9 +194,8 @@ class Redelivery:
         """
         kept = self.kept
         manifest = kept.manifest(number)
-        settings = RunSettings.of(self.target)
-        staged = list(staged_parts(kept.folder, manifest, memory_bytes=settings.memory_bytes))
-        output = OutputMode.of(manifest.batch, staged, settings)
+        staged = list(staged_parts(kept.folder, manifest, memory_bytes=self.target.shuffle.memory_bytes))
+        output = OutputMode.of(manifest.batch, staged, self.target.changes)
         batch = self._batch(number, kept, manifest, output)
         parts = [output.reduced(part) for part in staged]
         with self._open_sink() as sink:
@@ -228,7 +227,7 @@ class Redelivery:
         return KeptLetters(
             pipeline=self.pipeline,
             checkpoint=self.checkpoint,
-            settings=RunSettings.of(self.target),
+            target=self.target,
             open_sink=self._open_sink,
         )
 

@@ -44,7 +44,7 @@ def run_job(phase: Phase, arguments: Sequence[str]) -> int:
         batch = BatchReference.from_environment(arguments[0])
         try:
             with _spark_application(batch, phase) as (engine, application):
-                run_phase(phase, batch, engine, environ=os.environ, application=application)
+                run_phase(phase, batch, engine, application=application)
         except IcefloeError as error:
             logger.exception("%s failed", phase)
             JobError.save(batch, phase, os.environ.get(ATTEMPT_VARIABLE, "none"), error)

@@ -109,7 +109,7 @@ def plan_batch(
         "map_tasks": plan.num_map_tasks,
         "num_partitions": plan.num_partitions,
         "checkpoint_uri": opened.reference.settings.checkpoint_url,
-        "sink_path": opened.reference.settings.sink.get("path"),
+        "sink_path": opened.reference.settings.changes_folder.path,
     }
 
 
@@ -160,7 +160,7 @@ def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, obj
     skip_other_route(FlowTask.COALESCE, plan_result)
     try:
         with finished_elsewhere(pipeline, plan_result):
-            plan = run_coalesce(_reference(pipeline, plan_result), environ=os.environ).plan
+            plan = run_coalesce(_reference(pipeline, plan_result)).plan
     except BatchFinished:
         return {"finished_by_another_run": True}
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
@@ -216,8 +216,8 @@ def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhaseP
     if Phase(phase) is Phase.DELIVER:
         delivery = DeliveryRecords(running.folder.store).batch()
         sink_url = None if delivery is None else delivery.url
-    elif Phase(phase) is not Phase.SHUFFLE_WRITE and not reference.settings.delivery:
-        sink_url = str(reference.settings.sink["path"])
+    elif Phase(phase) is not Phase.SHUFFLE_WRITE and not reference.settings.delivers:
+        sink_url = reference.settings.changes_folder.path
     return PhasePlaces(table=running.plan.table, table_location=running.plan.table_location, sink_url=sink_url)
 
 
@@ -277,7 +277,6 @@ def _tasks_here(pipeline: Pipeline, reference: BatchReference) -> TasksInProcess
     return TasksInProcess(
         reference=reference,
         engine=LocalEngine(memory_bytes=expanded.shuffle.memory_bytes),
-        environ=os.environ,
         may_run=lambda phase: runs_in_process(expanded, phase, lambda: reference),
     )
 
