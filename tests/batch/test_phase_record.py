@@ -35,7 +35,7 @@ def phase(batch: OpenBatch, name: str) -> PhaseRecord:
 
 def fail(store: Store) -> None:
     with recorded_phase(store, "shuffle_read") as tally:
-        tally.tasks_run, tally.tasks_failed = 3, 1
+        tally.record.tasks_run, tally.record.tasks_failed = 3, 1
         raise TransientError("the store timed out")
 
 
@@ -43,7 +43,7 @@ def test_attempts_add_up(store: Store) -> None:
     with pytest.raises(TransientError):
         fail(store)
     with recorded_phase(store, "shuffle_read") as tally:
-        tally.tasks_found, tally.tasks_run = 2, 1
+        tally.begin(1, of=3)
     [record] = load_phases(store, Route.SHUFFLE, delivers=False)
     assert (record.attempts, record.tasks_found, record.tasks_run, record.tasks_failed) == (2, 2, 4, 1)
     assert record.seconds > 0

@@ -118,7 +118,7 @@ class ChangelogScan:
                     yield from inserted_rows(self._inputs(folder), map_id, StagedChanges(folder, with_batch=False))
             elif plan.route is Route.SHUFFLE:
                 engine.map(partial(self._write_map_output, folder), range(plan.num_map_tasks))
-                coalesced = coalesce_map_outputs(self._inputs(folder), PhaseTally())
+                coalesced = coalesce_map_outputs(self._inputs(folder), PhaseTally.of("coalesce"))
                 extents = BatchExtents(folder, coalesced.epoch)
                 hash_ranges = [each.range_id for each in coalesced.plan.hash_ranges]
                 engine.map(partial(write_moves, folder, epoch=coalesced.epoch), hash_ranges)

@@ -29,10 +29,6 @@ PHASES: Final = WORKING_TASKS[: WORKING_TASKS.index(FlowTask.COMMIT)]
 """The tasks that leave a record; commit writes the report instead."""
 PHASE_KEYS: Final = tuple(map(phase_key, PHASES))
 """Keys of the records below the folder of a batch, in the order of the tasks."""
-_COUNTS: Final = (
-    "tasks_found", "tasks_run", "tasks_failed", "tasks_adopted", "map_tasks_run_again", "map_outputs_void",
-    "map_outputs_missing",
-)  # fmt: skip
 
 
 class Engine(Protocol):
@@ -70,6 +66,18 @@ class LostNode:
     map_outputs: int
     reason: str
 
+    @property
+    def sentence(self) -> str:
+        """A warning for the report of the batch.
+
+        >>> LostNode(address="worker-1:4995", map_outputs=3, reason="it does not answer: no route").sentence
+        'map outputs of node worker-1:4995 were made again in the storage, 3 in all: it does not answer: no route'
+        """
+        return (
+            f"map outputs of node {self.address} were made again in the storage, {self.map_outputs:,} in all: "
+            f"{self.reason}"
+        )
+
 
 def lost_nodes(damaged: Iterable[CorruptMapOutputError]) -> tuple[LostNode, ...]:
     """Lost nodes by address. Each map output counts once."""
@@ -104,17 +112,6 @@ def merged_nodes(nodes: Iterable[LostNode]) -> tuple[LostNode, ...]:
     return tuple(found[address] for address in sorted(found))
 
 
-def sentence_about(node: LostNode) -> str:
-    """A warning for the report of the batch.
-
-    >>> sentence_about(LostNode(address="worker-1:4995", map_outputs=3, reason="it does not answer: no route"))
-    'map outputs of node worker-1:4995 were made again in the storage, 3 in all: it does not answer: no route'
-    """
-    return (
-        f"map outputs of node {node.address} were made again in the storage, {node.map_outputs:,} in all: {node.reason}"
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedApplication:
     """The Spark application that runs an attempt of a phase.
@@ -127,14 +124,13 @@ class TrackedApplication:
     ui: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PhaseRecord:
     """One phase of a batch over all its attempts (docs/developers/formats.md). No decision depends on it.
 
     Attributes:
         attempts_lost: attempts without a recorded end; their seconds are in no sum.
         tasks_run: tasks handed to the engine; a task that was done again counts each time.
-        requests: None before the phase ends.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -152,7 +148,7 @@ class PhaseRecord:
     map_tasks_run_again: int = 0
     map_outputs_void: int = 0
     map_outputs_missing: int = 0
-    requests: RequestTotals | None = None
+    requests: RequestTotals = field(default_factory=RequestTotals)
     spark_application_id: str | None = None
     spark_ui: str | None = None
     nodes_lost: Annotated[tuple[LostNode, ...], LEFT_OUT_IF_EMPTY] = ()
@@ -160,26 +156,24 @@ class PhaseRecord:
 
 @dataclass(slots=True, kw_only=True)
 class PhaseTally:
-    """Running counts of the driver of a phase; see `PhaseRecord`.
+    """The record of a phase, to which the driver of an attempt adds.
 
     Attributes:
+        store: keeps the record; None: the record goes elsewhere.
         is_first: True if no earlier attempt is recorded; a wrong True only costs tasks that run twice and adopt.
         refusals: tasks that found a node busy for as long as they could wait, by address.
     """
 
-    tasks_found: int = 0
-    tasks_run: int = 0
-    tasks_failed: int = 0
-    tasks_adopted: int = 0
-    map_tasks_run_again: int = 0
-    map_outputs_void: int = 0
-    map_outputs_missing: int = 0
-    nodes_lost: tuple[LostNode, ...] = ()
-    requests: RequestTotals = field(default_factory=RequestTotals)
-    started: float = field(default_factory=time.monotonic)
+    record: PhaseRecord
+    store: Store | None = None
     is_first: bool = False
-    keep: Callable[["PhaseTally"], None] | None = None
+    started: float = field(default_factory=time.monotonic)
     refusals: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, phase: str) -> "PhaseTally":
+        """The tally of an attempt that nothing is known before."""
+        return cls(record=PhaseRecord(phase=phase, attempts=1))
 
     @contextmanager
     def counting(self, requests: Requests) -> Iterator[None]:
@@ -187,19 +181,19 @@ class PhaseTally:
         try:
             yield
         finally:
-            self.requests += requests.taken()
+            self.record.requests += requests.taken()
 
     def begin(self, missing: int, *, of: int) -> None:
         """Counts tasks before an engine gets them, and those already done."""
-        self.tasks_found += of - missing
-        self.tasks_run += missing
+        self.record.tasks_found += of - missing
+        self.record.tasks_run += missing
 
     def finish(self, outcomes: Sequence[TaskOutcome]) -> list[IcefloeError]:
         """Counts the outcomes of an engine; returns the errors."""
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-        self.tasks_failed += len(errors)
-        self.tasks_adopted += sum(outcome.is_adopted for outcome in outcomes)
-        self.requests = sum((outcome.requests for outcome in outcomes), self.requests)
+        self.record.tasks_failed += len(errors)
+        self.record.tasks_adopted += sum(outcome.is_adopted for outcome in outcomes)
+        self.record.requests = sum((outcome.requests for outcome in outcomes), self.record.requests)
         return errors
 
     def lose_nodes(self, damaged: Sequence[CorruptMapOutputError]) -> None:
@@ -208,40 +202,33 @@ class PhaseTally:
         lost = lost_nodes(damaged)
         for node in lost:
             logger.warning("node_lost address=%s map_outputs=%d reason=%s", node.address, node.map_outputs, node.reason)
-        self.nodes_lost = merged_nodes((*self.nodes_lost, *lost))
-        if lost and self.keep is not None:
-            self.keep(self)
+        self.record.nodes_lost = merged_nodes((*self.record.nodes_lost, *lost))
+        if lost:
+            self.keep()
 
-    def added_to(self, record: PhaseRecord) -> PhaseRecord:
-        """The record with this attempt in it."""
-        return replace(
-            record,
-            is_running=False,
-            seconds=record.seconds + time.monotonic() - self.started,
-            requests=(record.requests or RequestTotals()) + self.requests,
-            nodes_lost=merged_nodes((*record.nodes_lost, *self.nodes_lost)),
-            **{name: getattr(record, name) + getattr(self, name) for name in _COUNTS},
-        )
+    def ended(self) -> PhaseRecord:
+        """The record with the time of this attempt."""
+        self.record.is_running = False
+        self.record.seconds += time.monotonic() - self.started
+        return self.record
+
+    def keep(self) -> None:
+        """Stores the record as it is now. The last writer wins."""
+        if self.store is not None:
+            _put(self.store, self.record)
 
 
 @contextmanager
 def recorded_phase(store: Store, phase: str, *, application: TrackedApplication | None = None) -> Iterator[PhaseTally]:
-    """Records an attempt as it begins and, unless it failed for good, as it ends. The last writer wins."""
-    before = _load(store, phase) or PhaseRecord(phase=phase)
-    begun = replace(
-        before,
-        attempts=before.attempts + 1,
-        attempts_lost=before.attempts_lost + before.is_running,
-        is_running=True,
-        spark_application_id=None if application is None else application.id,
-        spark_ui=None if application is None else application.ui,
-    )
-
-    def keep(tally: PhaseTally) -> None:
-        _put(store, replace(begun, nodes_lost=merged_nodes((*begun.nodes_lost, *tally.nodes_lost))))
-
-    tally = PhaseTally(is_first=before.attempts == 0, keep=keep)
-    _put(store, begun)
+    """Records an attempt as it begins and, unless it failed for good, as it ends."""
+    record = _load(store, phase) or PhaseRecord(phase=phase)
+    tally = PhaseTally(record=record, store=store, is_first=record.attempts == 0)
+    record.attempts += 1
+    record.attempts_lost += record.is_running
+    record.is_running = True
+    record.spark_application_id = None if application is None else application.id
+    record.spark_ui = None if application is None else application.ui
+    tally.keep()
     try:
         yield tally
     except TerminalError:
@@ -249,15 +236,11 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
         raise
     except (Exception, KeyboardInterrupt):
         # Not after the time limit of a task: perhaps the store hangs. The next attempt finds this one without an end.
-        _put(store, tally.added_to(begun))
+        tally.ended()
+        tally.keep()
         raise
-    _put(store, tally.added_to(begun))
-
-
-def record_phase(store: Store, phase: str, tally: PhaseTally) -> None:
-    """Counts an attempt that has just succeeded."""
-    before = _load(store, phase) or PhaseRecord(phase=phase)
-    _put(store, tally.added_to(replace(before, attempts=before.attempts + 1)))
+    tally.ended()
+    tally.keep()
 
 
 def load_phases(store: Store, route: Route, *, delivers: bool) -> tuple[PhaseRecord, ...]:

@@ -228,16 +228,17 @@ class _Tasks(ReadsMapOutputs):
 
     def redo(self, map_ids: Sequence[int]) -> None:
         """Makes void or lost map outputs again, as a part of another phase."""
-        again = PhaseTally()
+        again = PhaseTally.of(Phase.SHUFFLE_WRITE)
         try:
             missing = replace(self, tally=again).missing_map_tasks()
             task = self.map_task_run(Phase.SHUFFLE_WRITE, missing)
             require_success(again.finish(self.engine.map(task, [*missing]) if missing else []))
         finally:
-            self.tally.map_tasks_run_again += again.tasks_run
-            self.tally.map_outputs_void += len(map_ids)
-            self.tally.map_outputs_missing += max(0, again.tasks_run - len(map_ids))
-            self.tally.requests += again.requests
+            record, tasks_run = self.tally.record, again.record.tasks_run
+            record.map_tasks_run_again += tasks_run
+            record.map_outputs_void += len(map_ids)
+            record.map_outputs_missing += max(0, tasks_run - len(map_ids))
+            record.requests += again.record.requests
 
     def read(self, coalesce_plan: CoalescePlan, epoch: int) -> list[CorruptMapOutputError]:
         """Runs the missing ranges; voids and returns damaged map outputs."""
@@ -261,10 +262,10 @@ class _Tasks(ReadsMapOutputs):
         if not coalesce_plan.hash_ranges:
             return []
         # A tally of their own: progress and report count reduce ranges.
-        of_hashes = PhaseTally()
+        of_hashes = PhaseTally.of(Phase.SHUFFLE_READ)
         task = RangeRun(reference=self.reference, epoch=epoch, finds_moves=True)
         errors = of_hashes.finish(self.engine.map(task, [each.range_id for each in coalesce_plan.hash_ranges]))
-        self.tally.requests += of_hashes.requests
+        self.tally.record.requests += of_hashes.record.requests
         return self._damaged(errors)
 
     def _damaged(self, errors: Sequence[IcefloeError]) -> list[CorruptMapOutputError]:

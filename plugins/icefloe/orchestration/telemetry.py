@@ -112,10 +112,7 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
         "map_outputs.committed": report.map_tasks,
         "map_outputs.redone": report.map_outputs_redone,
         "map_outputs.void": sum(phase.map_outputs_void for phase in report.phases),
-        "races.lost": sum(
-            phase.tasks_adopted + (0 if phase.requests is None else phase.requests.races_lost)
-            for phase in report.phases
-        ),
+        "races.lost": sum(phase.tasks_adopted + phase.requests.races_lost for phase in report.phases),
         "map_outputs.missing": sum(phase.map_outputs_missing for phase in report.phases),
         "ranges.delivered": report.ranges,
         "warnings": len(report.warnings),
@@ -144,7 +141,7 @@ def _node_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
 
 
 def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
-    known = {phase.phase: phase.requests for phase in phases if phase.requests is not None}
+    known = {phase.phase: phase.requests for phase in phases}
     if not known:
         return
     totals = sum(known.values(), RequestTotals())
@@ -172,9 +169,8 @@ def _phase_metrics(phase: PhaseRecord) -> Iterator[Metric]:
         "tasks_adopted": phase.tasks_adopted,
         "map_tasks_run_again": phase.map_tasks_run_again,
         "attempts_lost": phase.attempts_lost,
+        "requests": phase.requests.sent,
     }
-    if phase.requests is not None:
-        counters["requests"] = phase.requests.sent
     for name, count in counters.items():
         if count:
             yield Metric(kind="counter", name=f"phase.{phase.phase}.{name}", value=count)

@@ -116,9 +116,7 @@ def test_certificates_and_columns_of_any_length_reach_the_driver(
 ) -> None:
     """A whole bundle of authorities is larger than Linux lets a variable be."""
     spark.write(exit_code=0)
-    given = batch(
-        spark.folder, certificates="-----BEGIN\n" * 20_000, filter="carrier is null " * 10_000
-    )
+    given = batch(spark.folder, certificates="-----BEGIN\n" * 20_000, filter="carrier is null " * 10_000)
     submit(spark.folder, given)
     for line in spark.environment.splitlines():
         name, _, value = line.partition("=")

@@ -13,7 +13,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.deliver.prove import FinishedTasks, UnfinishedTasksError, prove_and_publish
-from icefloe.batch.phase_record import PhaseRecord, PhaseTally, merged_nodes, sentence_about
+from icefloe.batch.phase_record import PhaseTally, merged_nodes
 from icefloe.batch.plan_document import PLAN
 from icefloe.batch.report import BatchDelivery, BatchReport, Distribution
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending
@@ -151,7 +151,7 @@ def report_of(batch: FinishedTasks, delivery: BatchDelivery | None) -> BatchRepo
         reduce_seconds=sum(result.seconds for result in batch.results),
         hash_sum=batch.sums.hash_sum(),
         summary_checks=batch.checks,
-        warnings=(*plan.warnings, *map(sentence_about, lost), *batch.warnings),
+        warnings=(*plan.warnings, *(node.sentence for node in lost), *batch.warnings),
         committed_at=time_text(now),
         seconds=max(0.0, (now - datetime.fromisoformat(plan.planned_at)).total_seconds()),
         phases=tuple(batch.phases),
@@ -181,14 +181,13 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     if running.checkpoint.committed(plan.batch_number) is not None:
         return BatchReport.load(running.checkpoint, plan.batch_number)
     running.checkpoint.refuse_other(running.settings.writer)
-    tally = PhaseTally()
+    tally = PhaseTally.of("commit")
     running.requests.taken()
     # The proof also makes the batch whole at its folder: it writes the manifest, from which on readers see it.
     proven = prove_and_publish(running)
     report = report_of(proven, _delivery(running) if running.settings.delivers else None)
-    tally.requests = running.requests.taken()
-    committing = tally.added_to(PhaseRecord(phase="commit", attempts=1))
-    report = replace(report, phases=(*report.phases, committing))
+    tally.record.requests = running.requests.taken()
+    report = replace(report, phases=(*report.phases, tally.ended()))
     is_first = report.keep(running.checkpoint)
     kept = report if is_first else BatchReport.load(running.checkpoint, plan.batch_number)
     # Last: a run that is killed before this finds the batch open, and finds the sink and the report done.

@@ -14,7 +14,7 @@ from icefloe.batch.open.claim_batch import claim_batch, record_batch, refuse_unf
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.open.pin import pin_pending, try_to_pin
-from icefloe.batch.phase_record import PhaseTally, record_phase
+from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.plan.make_plan import (
     PlannedBatch,
     found_plan,
@@ -42,7 +42,7 @@ _LOOKS: Final = 5
 
 def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     """Plans first, so that an unreadable table leaves no open batch."""
-    tally = PhaseTally()
+    tally = PhaseTally.of("plan")
     session, checkpoint = batch.session, batch.session.checkpoint
     with _naming_the_way_out(batch):
         planned_batch = plan_of(batch)
@@ -68,8 +68,10 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
 
     with store.taken_back_if_over(is_over):
         _write_documents(store, planned_batch, offset, session)
-        tally.requests = session.requests.taken()
-        record_phase(store, "plan", tally)
+        tally.record.requests = session.requests.taken()
+        tally.store = store
+        tally.ended()
+        tally.keep()
     if is_over():
         return offset, None
     # Read back, because the plan of another run counts if it was created first.

@@ -289,15 +289,15 @@ def coalesce_map_outputs(
     folder, plan = inputs.folder, inputs.folder.plan
 
     def redo(map_ids: Sequence[int]) -> None:
-        tally.map_tasks_run_again += len(map_ids)
-        tally.map_outputs_void += len(map_ids)
+        tally.record.map_tasks_run_again += len(map_ids)
+        tally.record.map_outputs_void += len(map_ids)
         for map_id in map_ids:
             write_map_output(inputs, map_id, attempt=new_name())
 
     try:
         collected = read_all_blocks(folder, redo)
     except MissingMapOutputError as error:
-        tally.map_outputs_missing += len(error.map_ids)
+        tally.record.map_outputs_missing += len(error.map_ids)
         raise
     with collected as blocks:
         ranges = coalesce(
