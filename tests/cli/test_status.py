@@ -64,7 +64,7 @@ def test_a_missing_table_or_branch_is_named_and_no_trouble_if_the_pipeline_waits
     assert (done.code, done.err) == (0, "")
     assert done.document.items() >= {
         "last_batch": None, "head_snapshot_id": None, "lag_snapshots": None, "lag_seconds": None,
-        "waits_for": refused.sentence, "trouble": None, "pinned_snapshots": 0,
+        "waits_for": refused.sentence, "trouble": None,
     }.items()  # fmt: skip
     assert "waits for " in icefloe("status", pipeline).out
     assert workspace.files() == before
@@ -104,12 +104,12 @@ def test_the_last_failure_and_the_expiry_of_the_cursor_are_reported(workspace: W
     pipeline = workspace.folder / "events.yaml"
     icefloe("run", pipeline)
     document = icefloe("status", pipeline, "--json").document
-    assert (document["last_failure"], document["cursor_expires_at"]) == (None, None)
+    assert (document["last_failure"], document["next_expiry"]) == (None, None)
     workspace.append(10)
     assert icefloe("run", workspace.pipeline(columns=["vlue"])).code == 65
     document = icefloe("status", workspace.pipeline(), "--json").document
     assert " plan: " in document["last_failure"]
-    assert document["cursor_expires_at"].endswith("+00:00")
+    assert document["next_expiry"]["at"].endswith("+00:00")
     icefloe("run", pipeline)
     assert icefloe("status", pipeline, "--json").document["last_failure"] is None
 

@@ -131,7 +131,7 @@ def test_the_documents_after_real_runs(
 
     page = wait_until(lambda: with_reports(client("api/pipelines/flights", "flights").json()), what="them", seconds=60)
     assert [(entry["batch"], entry["route"]) for entry in page["batches"]] == [(1, "shuffle"), (0, "insert_only")]
-    assert page["batches"][0]["up_to_snapshot_id"] == str(second) == page["pipeline"]["cursor"]["snapshot_id"]
+    assert page["batches"][0]["up_to_snapshot_id"] == str(second) == page["pipeline"]["status"]["cursor_snapshot_id"]
     assert page["batches"][0]["counts"]["update_after"] == 1
     assert {phase["name"] for phase in page["batches"][0]["phases"]} >= {"plan", "shuffle_read", "commit"}
     assert page["backfills"][0]["run_id"] == backfill.run_id

@@ -291,7 +291,8 @@ def test_one_snapshot_is_a_range_only_from_the_beginning(server: ApiServer, page
 def test_the_servers_clock_says_how_long_history_is_kept(server: ApiServer, page: Any, left: int, said: str) -> None:
     def expiring(row: Any, now: str) -> Any:
         at = datetime.fromisoformat(now) + timedelta(seconds=left)
-        return {**row, "expiry": {"snapshot_id": "7", "at": at.isoformat()}, "lag": {**row["lag"], "snapshots": 2}}
+        expiry = {"snapshot_id": "7", "at": at.isoformat()}
+        return {**row, "status": {**row["status"], "next_expiry": expiry, "lag_snapshots": 2}}
 
     def overview(found: Any) -> Any:
         return {**found, "pipelines": [expiring(row, found["now"]) for row in found["pipelines"]]}

@@ -56,7 +56,7 @@ def test_pins_go_through_a_rest_catalog(spark: SparkWriter, tmp_path: Path) -> N
     done = icefloe(flights, "run", pipeline)
     assert (done.code, done.err) == (0, "")
     pinned = icefloe(flights, "status", pipeline, "--json").document
-    assert (pinned["pinned_snapshots"], pinned["pinned_up_to_snapshot_id"]) == (2, pinned["head_snapshot_id"])
+    assert (pinned["pins"]["snapshots"], pinned["pins"]["up_to_snapshot_id"]) == (2, pinned["head_snapshot_id"])
     assert len(flights.load().metadata.refs) == 4
     assert icefloe(flights, "unpin", pipeline, "--yes").code == 0
     assert flights.load().metadata.refs.keys() == {"main"}

@@ -98,7 +98,7 @@ def test_the_page_shows_that_everything_is_delivered(running: Running) -> None:
     def up_to_date() -> list[dict[str, Any]]:
         # The page answers before it has asked the store.
         shown = ask(running, "/icefloe/api/overview", bearer)["pipelines"]
-        return [pipeline for pipeline in shown if pipeline["lag"] and pipeline["lag"]["snapshots"] == 0]
+        return [pipeline for pipeline in shown if pipeline["status"].get("lag_snapshots") == 0]
 
     [pipeline] = wait_until(up_to_date, what="a page without lag", seconds=60)
     assert (pipeline["dag_id"], pipeline["checkpoint_sentence"]) == ("flights_changes", None)

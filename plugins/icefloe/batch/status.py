@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
@@ -30,10 +30,10 @@ __all__ = [
     "TableFacts",
     "Trouble",
     "load_status",
-    "pins_of",
     "publish_recovery",
     "publish_status",
     "publish_trouble",
+    "status_of",
 ]
 
 logger = logging.getLogger(__name__)
@@ -136,98 +136,26 @@ class RecentBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineStatus:
-    """The status at ``updated_at``. Times are ISO 8601 with offset; the last writer wins.
+class TableFacts:
+    """The table behind the cursor, as it was loaded; times are ISO 8601 with offset.
 
     Attributes:
-        dag_id: None if Airflow never ran the pipeline.
-        cursor_snapshot_id: None before the first batch, as are ``last_batch`` and ``last_committed_at``.
-        cursor_timestamp: None also if the snapshot expired.
+        cursor_timestamp: of the commit; None also if the snapshot expired.
         lag_snapshots: None if the cursor is not in the branch's history.
         lag_rows: rows of files added and deleted; None if a summary does not say.
-        owner: of the checkpoint; None: nobody in particular.
-        checkpoint_id: names its folders in the shuffle.
         waiting_since: time of the oldest pending commit; None if up to date, or not known.
-        load_part: last delivered part of an incomplete initial load.
-        trouble: None after the next success.
         next_expiry: of the cursor's snapshot; None if nothing removes it as the table is now.
-        pins: None if the pipeline pins none.
-        recent: the last batches, oldest first.
-        last_delivery: None if the files are the sink.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    version: Literal[1] = 1
-    pipeline: str
-    table: str
-    branch: str
-    dag_id: str | None = None
-    updated_at: str
-    cursor_snapshot_id: SnapshotId | None = None
     cursor_timestamp: str | None = None
     head_snapshot_id: SnapshotId | None = None
     head_timestamp: str | None = None
     lag_snapshots: int | None = None
     lag_rows: int | None = None
     waiting_since: str | None = None
-    open_batch: int | None = None
-    open_since: str | None = None
-    open_run: str | None = None
-    owner: str | None = None
-    checkpoint_id: str | None = None
-    load_part: LoadPart | None = None
-    last_batch: int | None = None
-    last_committed_at: str | None = None
-    trouble: Trouble | None = None
     next_expiry: Expiry | None = None
-    pins: Annotated[Pins | None, LEFT_OUT_IF_NONE] = None
-    recent: tuple[RecentBatch, ...] = ()
-    last_delivery: Annotated[BatchDelivery | None, LEFT_OUT_IF_NONE] = None
-
-    def with_trouble(self, trouble: Trouble) -> "PipelineStatus":
-        """The status after a task that failed."""
-        return replace(self, trouble=trouble, updated_at=trouble.at)
-
-    def trouble_after(self, phase: str, batch_number: int | None) -> Trouble | None:
-        """The trouble that is left after the success of a task.
-
-        Args:
-            batch_number: a commit may be repeated long after its batch: later trouble stays. None: no batch is later.
-        """
-        if self.trouble is None or (batch_number is not None and batch_number < self._troubled_batch(self.trouble)):
-            return self.trouble
-        return None if self.trouble.is_over_after(phase) else self.trouble
-
-    def is_past(self, batch_number: int) -> bool:
-        """True if it shows a later batch."""
-        return any(each is not None and each > batch_number for each in (self.open_batch, self.last_batch))
-
-    def _troubled_batch(self, trouble: Trouble) -> int:
-        """The open batch, or the next one if the task comes before its opening."""
-        if self.open_batch is not None:
-            return self.open_batch
-        last = -1 if self.last_batch is None else self.last_batch
-        return last + 1 if trouble.phase in _BEFORE_A_BATCH else last
-
-
-def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tuple[RecentBatch, ...]:
-    """Replaces an earlier entry of its number."""
-    by_number = {each.batch: each for each in (*recent, *([] if batch is None else [batch]))}
-    return tuple(by_number[number] for number in sorted(by_number)[-_RECENT:])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableFacts:
-    """See the fields of the same names in `PipelineStatus`."""
-
-    cursor_timestamp: str | None
-    head_snapshot_id: int | None
-    head_timestamp: str | None
-    lag_snapshots: int | None
-    lag_rows: int | None
-    waiting_since: str | None
-    next_expiry: Expiry | None
 
     @classmethod
     def of(
@@ -239,7 +167,7 @@ class TableFacts:
         cursor_timestamp: str | None,
         is_loading: bool = False,
     ) -> "TableFacts":
-        """The facts as the table was loaded; reads nothing.
+        """The facts of a table; reads nothing.
 
         Args:
             cursor_timestamp: None if not known. A snapshot of another time is another one, to which its writer gave the
@@ -263,6 +191,77 @@ class TableFacts:
             waiting_since=None if behind.since_timestamp_ms is None else time_of_ms(behind.since_timestamp_ms),
             next_expiry=_expiry(table, cursor_snapshot_id),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineStatus(TableFacts):
+    """The status at ``updated_at``. Times are ISO 8601 with offset; the last writer wins.
+
+    Attributes:
+        dag_id: None if Airflow never ran the pipeline.
+        cursor_snapshot_id: None before the first batch, as are ``last_batch`` and ``last_committed_at``.
+        owner: of the checkpoint; None: nobody in particular.
+        checkpoint_id: names its folders in the shuffle.
+        load_part: last delivered part of an incomplete initial load.
+        trouble: None after the next success.
+        pins: None if the pipeline pins none.
+        recent: the last batches, oldest first.
+        last_delivery: None if the files are the sink.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal[1] = 1
+    pipeline: str
+    table: str
+    branch: str
+    dag_id: str | None = None
+    updated_at: str
+    cursor_snapshot_id: SnapshotId | None = None
+    open_batch: int | None = None
+    open_since: str | None = None
+    open_run: str | None = None
+    owner: str | None = None
+    checkpoint_id: str | None = None
+    load_part: LoadPart | None = None
+    last_batch: int | None = None
+    last_committed_at: str | None = None
+    trouble: Trouble | None = None
+    pins: Annotated[Pins | None, LEFT_OUT_IF_NONE] = None
+    recent: tuple[RecentBatch, ...] = ()
+    last_delivery: Annotated[BatchDelivery | None, LEFT_OUT_IF_NONE] = None
+
+    def with_trouble(self, trouble: Trouble) -> "PipelineStatus":
+        """The status after a task that failed."""
+        return replace(self, trouble=trouble, updated_at=trouble.at)
+
+    def trouble_after(self, phase: str | None, batch_number: int | None) -> Trouble | None:
+        """The trouble that is left after the success of a task.
+
+        Args:
+            phase: None: no task succeeded.
+            batch_number: a commit may be repeated long after its batch: later trouble stays. None: no batch is later.
+        """
+        if self.trouble is None or (batch_number is not None and batch_number < self._troubled_batch(self.trouble)):
+            return self.trouble
+        return None if phase is not None and self.trouble.is_over_after(phase) else self.trouble
+
+    def is_past(self, batch_number: int) -> bool:
+        """True if it shows a later batch."""
+        return any(each is not None and each > batch_number for each in (self.open_batch, self.last_batch))
+
+    def _troubled_batch(self, trouble: Trouble) -> int:
+        """The open batch, or the next one if the task comes before its opening."""
+        if self.open_batch is not None:
+            return self.open_batch
+        last = -1 if self.last_batch is None else self.last_batch
+        return last + 1 if trouble.phase in _BEFORE_A_BATCH else last
+
+
+def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tuple[RecentBatch, ...]:
+    """Replaces an earlier entry of its number."""
+    by_number = {each.batch: each for each in (*recent, *([] if batch is None else [batch]))}
+    return tuple(by_number[number] for number in sorted(by_number)[-_RECENT:])
 
 
 def _expiry(table: Table, cursor_snapshot_id: int | None) -> Expiry | None:
@@ -310,7 +309,10 @@ def publish_status(
         # After a takeover the status describes the runs of the new owner.
         if (owner := session.checkpoint.owner()) is not None and owner.writer.owner not in (None, session.writer.owner):
             return None
-        status = status_of(session, load_status(session.checkpoint), phase=phase, dag_id=dag_id, report=report)
+        status = status_of(
+            session.pipeline, session.checkpoint, session.table, load_status(session.checkpoint),
+            phase=phase, dag_id=dag_id, report=report,
+        )  # fmt: skip
         session.checkpoint.put_status(dump_document(status))
     return status
 
@@ -375,45 +377,46 @@ def load_status(checkpoint: Checkpoint) -> PipelineStatus | None:
 
 
 def status_of(
-    session: PipelineSession,
+    pipeline: Pipeline,
+    checkpoint: Checkpoint,
+    table: Table | None,
     before: PipelineStatus | None,
     *,
-    phase: str,
+    phase: str | None = None,
     dag_id: str | None = None,
     report: BatchReport | None = None,
 ) -> PipelineStatus:
-    """Reads no row and lists nothing. What a later batch left in the status stays."""
-    pipeline, checkpoint = session.pipeline, session.checkpoint
+    """Reads no row and lists nothing. What a later batch left in the status stays.
+
+    Args:
+        table: None: it does not exist yet.
+        phase: the task that succeeded; None: the status is only looked at.
+    """
     view = checkpoint.look()
     cursor, opened = view.cursor, view.opened
-    cursor_id = None if cursor is None else cursor.snapshot_id
-    load_part = None if cursor is None else cursor.load_part
-    facts = TableFacts.of(
-        session.table,
-        branch=pipeline.branch,
-        cursor_snapshot_id=cursor_id,
-        cursor_timestamp=None if cursor is None else cursor.timestamp,
-        is_loading=load_part is not None,
+    before = before or PipelineStatus(
+        pipeline=pipeline.name, table=pipeline.table, branch=pipeline.branch, updated_at=now_text()
     )
-    recent = with_batch(() if before is None else before.recent, None if report is None else RecentBatch.of(report))
-    delivery = None if before is None else before.last_delivery
+    recent = with_batch(before.recent, None if report is None else RecentBatch.of(report))
+    delivery = before.last_delivery
     # A commit that was cleared in Airflow, or that comes late, reports a batch that others have followed.
     if report is not None and report.delivery is not None and recent[-1].batch == report.batch_number:
         delivery = report.delivery
-    batch_number = None if report is None else report.batch_number
+    cursor_id, load_part = (None, None) if cursor is None else (cursor.snapshot_id, cursor.load_part)
+    facts = TableFacts(cursor_timestamp=None if cursor is None else cursor.timestamp)
+    if table is not None:
+        facts = TableFacts.of(
+            table, branch=pipeline.branch, cursor_snapshot_id=cursor_id, cursor_timestamp=facts.cursor_timestamp,
+            is_loading=load_part is not None,
+        )  # fmt: skip
     return PipelineStatus(
+        **{each.name: getattr(facts, each.name) for each in fields(facts)},
         pipeline=pipeline.name,
         table=pipeline.table,
         branch=pipeline.branch,
-        dag_id=dag_id or (None if before is None else before.dag_id),
+        dag_id=dag_id or before.dag_id,
         updated_at=now_text(),
         cursor_snapshot_id=cursor_id,
-        cursor_timestamp=facts.cursor_timestamp,
-        head_snapshot_id=facts.head_snapshot_id,
-        head_timestamp=facts.head_timestamp,
-        lag_snapshots=facts.lag_snapshots,
-        lag_rows=facts.lag_rows,
-        waiting_since=facts.waiting_since,
         open_batch=None if opened is None else opened.batch_number,
         open_since=None if opened is None else opened.opened_at,
         open_run=None if opened is None else opened.opened_by.run,
@@ -422,9 +425,8 @@ def status_of(
         load_part=load_part,
         last_batch=None if cursor is None else cursor.batch_number,
         last_committed_at=_committed_at(checkpoint, cursor),
-        trouble=None if before is None else before.trouble_after(phase, batch_number),
-        next_expiry=facts.next_expiry,
-        pins=pins_of(session.table, pipeline.name, view),
+        trouble=before.trouble_after(phase, None if report is None else report.batch_number),
+        pins=None if table is None else pins_of(table, pipeline.name, view),
         recent=recent,
         last_delivery=delivery,
     )

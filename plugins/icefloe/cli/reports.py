@@ -11,9 +11,9 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.plan.batch_preview import next_plannable
 from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.batch.status import PipelineStatus, TableFacts, load_status, pins_of
+from icefloe.batch.status import PipelineStatus, load_status, status_of
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import BatchOutcome, Cursor, OffsetRecord
+from icefloe.checkpoint.records import BatchOutcome, OffsetRecord
 from icefloe.cli.pipeline_session import (
     TABLE_IS_MISSING,
     load_named_pipeline,
@@ -35,46 +35,28 @@ def status(arguments: Namespace, screen: Screen) -> None:
     """
     with screen.under_way("looking"):
         document = _document(load_named_pipeline(arguments))
-    screen.facts((name.replace("_", " "), _text(value)) for name, value in document.items())
+    screen.facts((name.replace("_", " "), _text(value)) for name, value in _flat(document))
     screen.answer(document)
 
 
+_NOT_SHOWN: Final = ("version", "dag_id", "updated_at", "recent")
+
+
 def _document(pipeline: Pipeline) -> dict[str, object]:
+    """The status as it is now, and whether a batch could be planned."""
     session, waits_for = _opened(pipeline)
     checkpoint = open_checkpoint(pipeline, warns=False) if session is None else session.checkpoint
-    view, known = checkpoint.look(), load_status(checkpoint)
-    cursor, opened, owner = view.cursor, view.opened, view.owner
-    loading = None if cursor is None else cursor.load_part
-    facts = None if session is None or waits_for is not None else _table_facts(session, cursor)
-    pins = None if session is None else pins_of(session.table, pipeline.name, view)
-    trouble = None if known is None else known.trouble
-    expiry = None if facts is None else facts.next_expiry
+    table = None if session is None or waits_for is not None else session.table
+    found = status_of(pipeline, checkpoint, table, load_status(checkpoint))
+    failure = found.trouble
+    shown = {name: value for name, value in json.loads(dump_document(found)).items() if name not in _NOT_SHOWN}
     return {
-        "pipeline": pipeline.name,
-        "table": pipeline.table,
-        "branch": pipeline.branch,
-        "last_batch": None if cursor is None else cursor.batch_number,
-        "cursor_snapshot_id": id_json(None if cursor is None else cursor.snapshot_id),
-        "head_snapshot_id": id_json(None if facts is None else facts.head_snapshot_id),
-        "lag_snapshots": None if facts is None else facts.lag_snapshots,
-        "lag_rows": None if facts is None else facts.lag_rows,
-        "lag_seconds": None if facts is None else _seconds(facts),
-        "loaded_files": None if loading is None else loading.stop_file,
-        "files_to_load": None if loading is None else loading.num_files,
-        "open_batch": None if opened is None else opened.batch_number,
-        "open_since": None if opened is None else opened.opened_at,
-        "open_run": None if opened is None else opened.opened_by.run,
-        "owner": None if owner is None else owner.writer.owner,
-        "owner_since": None if owner is None else owner.since,
+        **shown,
+        "lag_seconds": _seconds(found),
         "waits_for": waits_for,
         "trouble": None if session is None else _trouble(session),
-        "last_failure": None if trouble is None else f"{trouble.at} {trouble.phase}: {trouble.sentence}",
-        "cursor_expires_at": None if expiry is None else expiry.at,
-        "pin_branch": None if pins is None else pins.branch,
-        "oldest_pinned_at": None if pins is None else pins.oldest_at,
-        "pinned_snapshots": 0 if pins is None else pins.snapshots,
-        "pinned_up_to_snapshot_id": id_json(None if pins is None else pins.up_to_snapshot_id),
-        **(_sink(pipeline, known) if pipeline.delivers else {}),
+        "last_failure": None if failure is None else f"{failure.at} {failure.phase}: {failure.sentence}",
+        "sink": pipeline.sink.type,
     }
 
 
@@ -90,28 +72,6 @@ def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
     return session, None
 
 
-def _table_facts(session: PipelineSession, cursor: Cursor | None) -> TableFacts:
-    return TableFacts.of(
-        session.table,
-        branch=session.pipeline.branch,
-        cursor_snapshot_id=None if cursor is None else cursor.snapshot_id,
-        cursor_timestamp=None if cursor is None else cursor.timestamp,
-        is_loading=cursor is not None and cursor.load_part is not None,
-    )
-
-
-def _sink(pipeline: Pipeline, known: PipelineStatus | None) -> dict[str, object]:
-    last = None if known is None else known.last_delivery
-    return {
-        "sink": pipeline.sink.type,
-        "delivered_to": None if last is None else last.url,
-        "documents": None if last is None else last.documents,
-        "dead_letters": None if last is None else last.dead_letters,
-        "visible_at": None if last is None else last.visible_at,
-        "visible_after_seconds": None if last is None or last.lag_seconds is None else round(last.lag_seconds, 3),
-    }
-
-
 def _trouble(session: PipelineSession) -> str | None:
     try:
         next_plannable(session)
@@ -121,12 +81,20 @@ def _trouble(session: PipelineSession) -> str | None:
     return None
 
 
-def _seconds(facts: TableFacts) -> float | None:
+def _seconds(found: PipelineStatus) -> float | None:
     """Wait of the oldest snapshot; None if the cursor is not in the branch's history."""
-    if facts.waiting_since is None:
-        return 0.0 if facts.lag_snapshots == 0 else None
-    waited = datetime.now(UTC) - datetime.fromisoformat(facts.waiting_since)
+    if found.waiting_since is None:
+        return 0.0 if found.lag_snapshots == 0 else None
+    waited = datetime.now(UTC) - datetime.fromisoformat(found.waiting_since)
     return round(max(0.0, waited.total_seconds()), 3)
+
+
+def _flat(document: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for name, value in document.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name} {below}", each) for below, each in value.items())
+        else:
+            yield name, value
 
 
 def _text(value: object) -> str:

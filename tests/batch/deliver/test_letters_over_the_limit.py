@@ -68,4 +68,4 @@ def test_they_need_not_all_be_taken(lab: Poisoned, cluster: FakeCluster) -> None
     assert lab.deliver().code == 0
     assert letters(lab.folder) == 1
     status = icefloe("status", lab.folder / "events.yaml", "--json").document
-    assert status["dead_letters"] == 1
+    assert status["last_delivery"]["dead_letters"] == 1

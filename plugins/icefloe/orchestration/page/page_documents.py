@@ -1,8 +1,8 @@
 """Every document of the page, and its reads."""
 
+import json
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from icefloe.batch.context.session import open_table
 from icefloe.batch.status import TableFacts
+from icefloe.documents import dump_document
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.table import Table
@@ -83,13 +84,7 @@ def _look(
         table, branch=expanded.branch, cursor_snapshot_id=cursor_snapshot_id, cursor_timestamp=cursor_timestamp,
         is_loading=is_loading,
     )  # fmt: skip
-    expiry = facts.next_expiry
-    return {
-        **asdict(facts),
-        "head_snapshot_id": id_json(facts.head_snapshot_id),
-        "next_expiry": None if expiry is None else {"snapshot_id": str(expiry.snapshot_id), "at": expiry.at},
-        "updated_at": now_text(),
-    }
+    return {**json.loads(dump_document(facts)), "updated_at": now_text()}
 
 
 _FRESH_SECONDS: Final = 10.0

@@ -53,10 +53,10 @@ def pipeline_document(
     """
     runs = runs_by_batch(dag.runs)
     row = pipeline_row(dag, status, look, now=now)
-    opened = row["open_batch"]
+    opened = row["status"].get("open_batch")
     entries = [_entry(number, found, runs.get(number, [])) for number, found in reports.items()]
-    if opened is not None and opened["number"] not in reports:
-        entries.insert(0, open_entry(opened["number"], opened["at"], runs.get(opened["number"], [])))
+    if opened is not None and opened not in reports:
+        entries.insert(0, open_entry(opened, row["status"]["open_since"], runs.get(opened, [])))
     oldest = min(reports, default=0)
     return {
         "now": now.isoformat(),
@@ -94,7 +94,6 @@ def _backfill(dag_id: str, run: RunState) -> dict[str, Any]:
 
 _ORDER: Final = list(State)
 _NOTHING: Final = Found()
-_LAG: Final = {"snapshots": "lag_snapshots", "rows": "lag_rows", "since": "waiting_since"}
 
 
 def overview_document(
@@ -139,15 +138,7 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
         "checkpoint_sentence": found.sentence,
         "table_sentence": None if look is None else look.sentence,
         "is_looking": look == Found(),
-        "updated_at": status.get("updated_at"),
-        "lag": {key: status.get(name) for key, name in _LAG.items()},
-        "cursor": _place(status, "cursor"),
-        "head": _place(status, "head"),
-        "last_batch": _numbered(status.get("last_batch"), status.get("last_committed_at")),
-        "open_batch": _numbered(status.get("open_batch"), status.get("open_since")),
-        **{key: status.get(key) for key in ("open_run", "owner", "pins")},
-        "expiry": status.get("next_expiry"),
-        "recent": status.get("recent") or [],
+        "status": status,
         "ways_out": _ways_out(dag, health, status),
     }
 
@@ -191,15 +182,3 @@ def _health(health: Health) -> dict[str, Any]:
         "try_number": health.try_number,
         "since": None if health.since is None else health.since.isoformat(),
     }
-
-
-def _place(status: StatusDocument, name: str) -> dict[str, Any]:
-    snapshot_id = status.get(f"{name}_snapshot_id")
-    return {
-        "snapshot_id": None if snapshot_id is None else str(snapshot_id),
-        "timestamp": status.get(f"{name}_timestamp"),
-    }
-
-
-def _numbered(number: int | None, at: str | None) -> dict[str, Any] | None:
-    return None if number is None else {"number": number, "at": at}

@@ -30,13 +30,6 @@ def test_those_in_trouble_come_first_and_backfills_not_at_all(tmp_path: Path) ->
     assert document["counts"]["failed"] == document["counts"]["broken file"] == 1
 
 
-def test_snapshot_ids_stay_strings(tmp_path: Path) -> None:
-    status = {"cursor_snapshot_id": "8469617726076128762", "head_snapshot_id": 8469617726076128763, "lag_snapshots": 1}
-    [row] = overview_document([dag(tmp_path, "a")], {"a": Found(value=status)}, {}, now=NOW)["pipelines"]
-    assert row["cursor"]["snapshot_id"] == "8469617726076128762"
-    assert row["head"]["snapshot_id"] == "8469617726076128763"
-
-
 def test_a_checkpoint_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     [row] = overview_document([dag(tmp_path, "a")], {"a": Found(sentence="access is denied")}, {}, now=NOW)["pipelines"]
     assert row["checkpoint_sentence"] == "access is denied"

@@ -111,7 +111,7 @@ export function saying(row) {
   if (row.state === "behind" && row.next_run_at && !row.sentence) said.push(h("p", { class: "sentence quiet" }, nextRun(row)));
   if (row.checkpoint_sentence) said.push(h("p", { class: "sentence" }, h("b", {}, "checkpoint: "), row.checkpoint_sentence));
   if (expiresSoon(row)) {
-    const text = `Snapshot ${row.expiry.snapshot_id}, where the next batch begins, may expire ${expiresAlready(row) ? "at any time" : until(row.expiry.at)}: the changes since then would be lost.`;
+    const text = `Snapshot ${row.status.next_expiry.snapshot_id}, where the next batch begins, may expire ${expiresAlready(row) ? "at any time" : until(row.status.next_expiry.at)}: the changes since then would be lost.`;
     said.push(h("p", { class: "sentence" }, h("b", {}, "expiry: "), text));
   }
   if (row.sink?.dead_letters) said.push(h("p", { class: "sentence" }, h("b", {}, "dead letters: "), deadLetters(row.sink)));
@@ -148,31 +148,31 @@ function stateCell(row) {
 }
 
 function lag(row) {
-  const { lag: behind } = row;
-  if (!isKnown(behind.snapshots)) return row.table_sentence ? asOf(row) : h("span", { class: "quiet" }, "–");
-  if (behind.snapshots === 0) return [h("span", {}, "none"), asOf(row)];
-  const waited = secondsSince(behind.since);
-  const snapshots = `${count(behind.snapshots)} ${behind.snapshots === 1 ? "snapshot" : "snapshots"}`;
+  const { lag_snapshots: behind, waiting_since: since } = row.status;
+  if (!isKnown(behind)) return row.table_sentence ? asOf(row) : h("span", { class: "quiet" }, "–");
+  if (behind === 0) return [h("span", {}, "none"), asOf(row)];
+  const waited = secondsSince(since);
+  const snapshots = `${count(behind)} ${behind === 1 ? "snapshot" : "snapshots"}`;
   if (!isKnown(waited)) return [h("span", {}, snapshots), asOf(row)];
   return [h("span", {}, seconds(waited)), h("span", { class: "under" }, snapshots), asOf(row)];
 }
 
 // How old a number is goes without saying while it is fresh.
 export function asOf(row) {
-  const age = secondsSince(row.updated_at);
-  const text = isKnown(age) ? `as of ${ago(row.updated_at)}` : null;
+  const age = secondsSince(row.status.updated_at);
+  const text = isKnown(age) ? `as of ${ago(row.status.updated_at)}` : null;
   if (row.table_sentence) return h("span", { class: "under warn", title: row.table_sentence }, [text, "table not seen"].filter(Boolean).join(", "));
-  return age > OLD_SECONDS ? h("span", { class: "under", title: time(row.updated_at) }, text) : null;
+  return age > OLD_SECONDS ? h("span", { class: "under", title: time(row.status.updated_at) }, text) : null;
 }
 
-function lastBatch({ dag_id: dag, last_batch: batch }) {
-  if (!batch) return h("span", { class: "quiet" }, "–");
-  return [batchLink(dag, batch.number), h("span", { class: "under", title: time(batch.at) }, ago(batch.at))];
+function lastBatch({ dag_id: dag, status: { last_batch: number, last_committed_at: at } }) {
+  if (!isKnown(number)) return h("span", { class: "quiet" }, "–");
+  return [batchLink(dag, number), h("span", { class: "under", title: time(at) }, ago(at))];
 }
 
-function openBatch({ dag_id: dag, open_batch: batch }) {
-  if (!batch) return h("span", { class: "quiet" }, "–");
-  return [batchLink(dag, batch.number), h("span", { class: "under", title: time(batch.at) }, `since ${seconds(secondsSince(batch.at))}`)];
+function openBatch({ dag_id: dag, status: { open_batch: number, open_since: at } }) {
+  if (!isKnown(number)) return h("span", { class: "quiet" }, "–");
+  return [batchLink(dag, number), h("span", { class: "under", title: time(at) }, `since ${seconds(secondsSince(at))}`)];
 }
 
 export function batchLink(dag, number, text = `#${number}`) {
@@ -180,20 +180,20 @@ export function batchLink(dag, number, text = `#${number}`) {
 }
 
 function expiry(row) {
-  if (!row.expiry) return h("span", { class: "quiet" }, row.cursor.snapshot_id ? "no limit" : "–");
-  const title = `snapshot ${row.expiry.snapshot_id}, ${time(row.expiry.at)}`;
+  if (!row.status.next_expiry) return h("span", { class: "quiet" }, row.status.cursor_snapshot_id ? "no limit" : "–");
+  const title = `snapshot ${row.status.next_expiry.snapshot_id}, ${time(row.status.next_expiry.at)}`;
   return h("span", { class: expiresSoon(row) ? "warn" : null, title }, keptFor(row));
 }
 
-const expiresAlready = (row) => Date.parse(row.expiry.at) <= now();
+const expiresAlready = (row) => Date.parse(row.status.next_expiry.at) <= now();
 
-export const keptFor = (row) => (expiresAlready(row) ? "overdue" : until(row.expiry.at).replace("in ", "for "));
+export const keptFor = (row) => (expiresAlready(row) ? "overdue" : until(row.status.next_expiry.at).replace("in ", "for "));
 
 // Only a pipeline that is behind loses something when the snapshot that it begins with expires.
 export function expiresSoon(row) {
-  if (!row.expiry || !row.lag.snapshots) return false;
-  return (Date.parse(row.expiry.at) - now()) / 1000 < SOON_SECONDS;
+  if (!row.status.next_expiry || !row.status.lag_snapshots) return false;
+  return (Date.parse(row.status.next_expiry.at) - now()) / 1000 < SOON_SECONDS;
 }
 
-const rows = ({ recent }) => sparkline(recent.map((each) => ({ batch: each.batch, value: each.rows })), short, "changes");
-const read = ({ recent }) => sparkline(recent.map((each) => ({ batch: each.batch, value: each.bytes })), bytes, "bytes read");
+const rows = ({ status }) => sparkline((status.recent ?? []).map((each) => ({ batch: each.batch, value: each.rows })), short, "changes");
+const read = ({ status }) => sparkline((status.recent ?? []).map((each) => ({ batch: each.batch, value: each.bytes })), bytes, "bytes read");

@@ -41,11 +41,11 @@ function heading(name, state) {
 function facts(row) {
   const cards = [
     ["Table", row.table ?? "–", row.branch && row.branch !== "main" ? `branch ${row.branch}` : null],
-    ["Behind", behind(row), [row.lag.since ? h("span", { class: "under" }, `the oldest waits for ${ago(row.lag.since).replace(" ago", "")}`) : null, asOf(row)]],
-    ["Delivered up to", row.cursor.snapshot_id ?? "–", row.cursor.timestamp ? `commit of ${time(row.cursor.timestamp)}` : null],
-    ["History kept", row.expiry ? keptFor(row) : row.cursor.snapshot_id ? "no limit" : "–", keptBy(row)],
+    ["Behind", behind(row.status), [row.status.waiting_since ? h("span", { class: "under" }, `the oldest waits for ${ago(row.status.waiting_since).replace(" ago", "")}`) : null, asOf(row)]],
+    ["Delivered up to", row.status.cursor_snapshot_id ?? "–", row.status.cursor_timestamp ? `commit of ${time(row.status.cursor_timestamp)}` : null],
+    ["History kept", row.status.next_expiry ? keptFor(row) : row.status.cursor_snapshot_id ? "no limit" : "–", keptBy(row.status)],
     ["Sink", row.sink?.type ?? "–", row.sink ? sinkLines(row.sink) : null],
-    ["Owner", row.owner ?? "nobody in particular", row.open_batch && row.open_run ? `batch ${row.open_batch.number} opened by ${row.open_run}` : null],
+    ["Owner", row.status.owner ?? "nobody in particular", row.status.open_run ? `batch ${row.status.open_batch} opened by ${row.status.open_run}` : null],
     ["Schedule", row.schedule ?? "by hand", row.is_paused ? "paused" : null],
   ];
   return h("dl", { class: "cards" }, cards.map(([name, value, below]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, typeof below === "string" ? h("span", { class: "under" }, below) : below))));
@@ -56,15 +56,15 @@ function sinkLines({ path, visible_at: at, lag_seconds: lag }) {
   return lines.filter(Boolean).map((line) => h("span", { class: "under" }, line));
 }
 
-function keptBy({ expiry, pins }) {
+function keptBy({ next_expiry: expiry, pins }) {
   if (pins) return `${count(pins.snapshots)} ${pins.snapshots === 1 ? "snapshot is" : "snapshots are"} pinned${pins.oldest_at ? `, the oldest of ${time(pins.oldest_at)}` : ""}`;
   return expiry ? "then the next batch's start may expire" : null;
 }
 
-function behind({ lag }) {
-  if (!isKnown(lag.snapshots)) return "–";
-  if (lag.snapshots === 0) return "nothing";
-  return `${count(lag.snapshots)} ${lag.snapshots === 1 ? "snapshot" : "snapshots"}${isKnown(lag.rows) ? `, ${short(lag.rows)} rows` : ""}`;
+function behind({ lag_snapshots: snapshots, lag_rows: rows }) {
+  if (!isKnown(snapshots)) return "–";
+  if (snapshots === 0) return "nothing";
+  return `${count(snapshots)} ${snapshots === 1 ? "snapshot" : "snapshots"}${isKnown(rows) ? `, ${short(rows)} rows` : ""}`;
 }
 
 function trouble(row) {
