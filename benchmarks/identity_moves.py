@@ -84,7 +84,7 @@ def measured(rows: int, files: int, target_mib: int) -> MoveFigures:
         extents = BatchExtents(batch.batch_folder, 0)
         ranges = [extents.of(each.range_id) for each in plan.hash_ranges]
         return MoveFigures(
-            changes=sum(report.counts.values()),
+            changes=sum(report.batch.counts.values()),
             shuffled_mib=round(sum(each.size_bytes for each in _data_files(batch)) / 2**20, 1),
             write_cpu_seconds=round(write_cpu_seconds, 1),
             tasks=len(ranges),

@@ -93,7 +93,7 @@ def measured(maps: int, partitions: int, empty: float) -> ScaleFigures:
         folder = replace(folder, plan=plan, store=outputs)
         base_mib = peak_mib()
         started = time.process_time()
-        coalesced = coalesce_map_outputs(MapInputs(folder=folder, io=workshop.table.io), PhaseTally())
+        coalesced = coalesce_map_outputs(MapInputs(folder=folder, io=workshop.table.io), PhaseTally.of("coalesce"))
         coalesce_seconds = time.process_time() - started - outputs.own_seconds
         requests = outputs.requests
         started = time.process_time()

@@ -35,13 +35,13 @@ class BatchResult:
         """The figures of a report."""
         return cls(
             route=report.route.value,
-            commits=report.steps,
+            commits=report.batch.steps,
             rows_read=report.rows_read,
             bytes_read=report.bytes_read,
             bytes_shuffled=report.shuffled_bytes,
-            inserts=report.counts["insert"],
-            updates=report.counts["update_after"],
-            deletes=report.counts["delete"],
+            inserts=report.batch.counts["insert"],
+            updates=report.batch.counts["update_after"],
+            deletes=report.batch.counts["delete"],
         )
 
     def __add__(self, other: Self) -> Self:

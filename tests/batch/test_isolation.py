@@ -101,4 +101,4 @@ def test_text_of_the_environment_is_in_no_plan_and_no_record(
         assert "tenant 4711" not in path.read_text(), path
         assert "secret-place" not in path.read_text(), path
     assert "${TENANT}" in (batch.folder / "plan.json").read_text()
-    assert batch.deliver().counts["insert"] == 10
+    assert batch.deliver().batch.counts["insert"] == 10

@@ -69,7 +69,7 @@ def test_a_run_of_an_earlier_life_of_the_checkpoint_cannot_commit_in_the_new_one
     again = workshop.set(sink={"type": "files", "path": f"file://{workshop.folder}/anew"}).open()
     with pytest.raises(TerminalError, match="the checkpoint was deleted and made again meanwhile"):
         earlier.run_route().commit()
-    assert again.deliver().counts["insert"] == 10
+    assert again.deliver().batch.counts["insert"] == 10
 
 
 def test_a_backfill_belongs_to_the_owner_of_its_pipeline(workshop: Workshop) -> None:

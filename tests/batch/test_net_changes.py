@@ -58,7 +58,7 @@ def test_a_row_that_came_and_went_between_the_states_is_no_change(net: Workshop)
     net.update([5], value=1.0)
     report = net.deliver()
     assert report is not None
-    assert (report.steps, sum(report.counts.values())) == (4, 0)
+    assert (report.batch.steps, sum(report.batch.counts.values())) == (4, 0)
     assert verify_batches(net.session()).is_equal
 
 
@@ -79,4 +79,4 @@ def test_summaries_are_compared_step_by_step(net: Workshop) -> None:
     report = net.deliver()
     assert report is not None
     assert [(check.expected, check.found) for check in report.summary_checks] == [(2, 2), (-3, -3)]
-    assert report.counts == {"insert": 0, "delete": 1, "update_before": 0, "update_after": 0}
+    assert report.batch.counts == {"insert": 0, "delete": 1, "update_before": 0, "update_after": 0}

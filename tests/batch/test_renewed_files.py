@@ -65,7 +65,7 @@ def test_tasks_that_were_refused_files_run_again_with_what_the_catalog_gives_now
     run_phase(Phase.INSERT_ONLY, batch.reference, Ending(tasks))
     assert len(tokens) == handed_out
     report = batch.commit()
-    assert report.counts["insert"] == TASKS
+    assert report.batch.counts["insert"] == TASKS
 
 
 def test_new_credentials_that_bring_nothing_forward_are_the_last(batch: OpenBatch, tokens: list[str]) -> None:

@@ -27,7 +27,7 @@ def tasks_of(batch: OpenBatch, *, here: bool = True) -> tuple[TasksInProcess, In
 
 def test_commit_writes_a_missing_part_again_and_no_other(workshop: Workshop, batch: OpenBatch) -> None:
     tasks, engine = tasks_of(batch)
-    assert tasks.commit().counts["insert"] == 100
+    assert tasks.commit().batch.counts["insert"] == 100
     assert engine.given == [[1]]
     workshop.require_exact(batch.plan, workshop.changes(0))
 

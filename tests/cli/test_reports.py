@@ -73,4 +73,4 @@ def test_a_batch_of_a_backfill_is_found_by_the_backfills_id(workspace: Workspace
     icefloe("run", pipeline, "--up-to-snapshot-id", workspace.head())
     [backfill] = (workspace.storage() / "checkpoints/events/backfills").iterdir()
     document = icefloe("show", pipeline, "--backfill", backfill.name, "--json").document
-    assert (document["backfill_id"], document["counts"]["insert"]) == (backfill.name, 10)
+    assert (document["backfill_id"], document["batch"]["counts"]["insert"]) == (backfill.name, 10)

@@ -126,7 +126,7 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     assert batch == report
     assert committed_before_at is not None
     assert prepared["checkpoint_uri"] == report["checkpoint_uri"]
-    assert BatchReport.load(Checkpoint(open_store(prepared["checkpoint_uri"])), 0).counts == report["counts"]
+    assert BatchReport.load(Checkpoint(open_store(prepared["checkpoint_uri"])), 0).batch.counts == report["counts"]
     assert report["sink_path"].startswith(f"file://{lake.folder}/changes")
     assert ("_backfills" in report["sink_path"]) == (dag_id != "flights")
     prepared["plan_uri"] = prepared["plan_uri"].replace("/0/plan.json", "/7/plan.json")

@@ -67,7 +67,7 @@ def test_a_batch_that_was_looked_at_while_it_was_open_is_shown_when_it_is_commit
     batch = known(lambda: client("api/pipelines/flights/batches/0", "flights").json(), "report_sentence")
     assert (batch["batch"]["state"], batch["batch"]["route"]) == ("committed", "insert_only")
     [entry] = client("api/pipelines/flights", "flights").json()["batches"]
-    assert (entry["batch"], entry["state"], entry["route"]) == (0, "committed", "insert_only")
+    assert (entry["batch"]["batch_number"], entry["state"], entry["route"]) == (0, "committed", "insert_only")
 
 
 def test_a_task_that_airflow_scheduled_and_never_queued_needs_somebody(
@@ -130,9 +130,16 @@ def test_the_documents_after_real_runs(
     assert [row["dag_id"] for row in client("api/overview", "flights").json()["pipelines"]] == ["flights"]
 
     page = wait_until(lambda: with_reports(client("api/pipelines/flights", "flights").json()), what="them", seconds=60)
-    assert [(entry["batch"], entry["route"]) for entry in page["batches"]] == [(1, "shuffle"), (0, "insert_only")]
-    assert page["batches"][0]["up_to_snapshot_id"] == str(second) == page["pipeline"]["status"]["cursor_snapshot_id"]
-    assert page["batches"][0]["counts"]["update_after"] == 1
+    assert [(entry["batch"]["batch_number"], entry["route"]) for entry in page["batches"]] == [
+        (1, "shuffle"),
+        (0, "insert_only"),
+    ]
+    assert (
+        page["batches"][0]["batch"]["up_to_snapshot_id"]
+        == str(second)
+        == page["pipeline"]["status"]["cursor_snapshot_id"]
+    )
+    assert page["batches"][0]["batch"]["counts"]["update_after"] == 1
     assert {phase["name"] for phase in page["batches"][0]["phases"]} >= {"plan", "shuffle_read", "commit"}
     assert page["backfills"][0]["run_id"] == backfill.run_id
     alone = client("api/pipelines/flights", "flights-alone").json()
@@ -145,7 +152,7 @@ def test_the_documents_after_real_runs(
     assert client("api/pipelines/flights/batches/7", "flights").status_code == 404
 
     of_run = client(f"api/pipelines/flights__backfill/runs/{backfill.run_id}", "flights").json()
-    assert (of_run["is_backfill"], of_run["batch"]["counts"]["update_before"]) == (True, 1)
+    assert (of_run["is_backfill"], of_run["batch"]["batch"]["counts"]["update_before"]) == (True, 1)
     failed = client("api/pipelines/orders", "orders").json()["pipeline"]
     of_failed = client(f"api/pipelines/orders/runs/{failed['run_id']}", "orders").json()
     assert of_failed["trouble"]["sentence"] == failed["sentence"]

@@ -117,7 +117,15 @@ def test_a_batch_whose_phase_failed_is_resumed(workspace: Workspace, phase: Phas
     workspace.append(11)
     done = run_batch(session_of(workspace), environ={}, phases=phases)
     assert done.report is not None
-    assert (done.report.batch_number, done.report.counts["insert"], done.report.counts["update_after"]) == (1, 0, 1)
+    assert (
+        done.report.batch.batch_number,
+        done.report.batch.counts["insert"],
+        done.report.batch.counts["update_after"],
+    ) == (
+        1,
+        0,
+        1,
+    )
 
 
 SHUFFLE = "storage/shuffle/events/*/1"
@@ -136,7 +144,7 @@ def test_files_of_the_batch_that_are_deleted_in_the_middle_are_made_again_by_the
     workspace.update(1, value=2.0)
     done = run_batch(session_of(workspace), environ={}, observe=Deleter(workspace.folder / "events", task, files))
     assert done.report is not None
-    assert (done.report.batch_number, done.report.counts["update_after"]) == (1, 1)
+    assert (done.report.batch.batch_number, done.report.batch.counts["update_after"]) == (1, 1)
     status = load_status(session_of(workspace).checkpoint)
     assert status is not None
     assert status.trouble is None

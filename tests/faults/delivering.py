@@ -145,9 +145,9 @@ class DeliveringPlace(Place):
                 assert delivery is None
                 continue
             # An update is two changes of one document.
-            counts = {**report["counts"], **({} if self.scenario.sink == "log" else {"update_before": 0})}
+            counts = {**report["batch"]["counts"], **({} if self.scenario.sink == "log" else {"update_before": 0})}
             # A batch of several steps may change a document more than once.
-            least = 1 if report["steps"] > 1 and self.scenario.sink == "index" else sum(counts.values())
+            least = 1 if report["batch"]["steps"] > 1 and self.scenario.sink == "index" else sum(counts.values())
             assert least <= delivery["documents"] <= sum(counts.values()), path
             assert 0 <= delivery["repeated"] <= delivery["documents"]
             assert (delivery["dead_letters"], delivery["superseded"]) == (0, 0)

@@ -81,7 +81,7 @@ def test_a_storm_that_ends_slows_a_batch_down_and_changes_nothing(
     with pipeline_in(tmp_path, storm) as opened:
         done = run_batch(opened(), None, environ={})
         assert done.report is not None
-        assert (done.report.counts["insert"], done.report.counts["update_after"]) == (3, 1)
+        assert (done.report.batch.counts["insert"], done.report.batch.counts["update_after"]) == (3, 1)
         assert sum(failed.values()) > 20
         assert verify_batches(opened()).is_equal
 

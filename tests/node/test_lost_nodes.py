@@ -176,4 +176,4 @@ def test_hash_rows_are_read_from_nodes(machines: TwoMachines, tmp_path: Path) ->
     require_made_again(batch, lost)
     assert [node.map_outputs for node in nodes_lost(batch)] == [len(lost)]
     assert reading.phases == 4, "hash ranges, map tasks, hash ranges again, then ranges, which miss nothing"
-    assert sum(batch.commit().counts.values()) == 4
+    assert sum(batch.commit().batch.counts.values()) == 4

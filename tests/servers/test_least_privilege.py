@@ -61,7 +61,7 @@ class Account:
             PipelineSession.open(pipeline, credentials=credentials, environ=os.environ), environ=os.environ
         ).report
         assert report is not None
-        return report.counts
+        return report.batch.counts
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_a_batch_is_delivered_and_a_wrong_password_or_port_is_reported_without_i
 ) -> None:
     report = run_batch(lake.session(), environ=os.environ).report
     assert report is not None
-    assert report.counts["insert"] == 3
+    assert report.batch.counts["insert"] == 3
     assert files_with(postgresql.password, [lake.folder]) == []
 
     with pytest.raises(IcefloeError, match="password authentication failed") as refused:

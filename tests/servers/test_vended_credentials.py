@@ -224,7 +224,7 @@ def test_a_batch_outlives_the_credentials_of_its_files(
 ) -> None:
     run = delivered(session, vending, tasks)
     assert run.report is not None
-    assert run.report.counts["insert"] == FILES
+    assert run.report.batch.counts["insert"] == FILES
     assert len(vending.ended) >= (FILES - 1) // tasks
     assert vending.live
     for secret in [*vending.live.values(), *vending.ended.values()]:
@@ -240,7 +240,7 @@ def test_credentials_that_never_help_end_the_batch_and_the_next_run_resumes_it(
     assert len(vending.ended) <= 5, "it does not try for ever"
     run = delivered(session, vending, FILES)
     assert run.report is not None
-    assert (run.report.batch_number, run.report.counts["insert"]) == (0, FILES)
+    assert (run.report.batch.batch_number, run.report.batch.counts["insert"]) == (0, FILES)
 
 
 @pytest.mark.spark
@@ -250,5 +250,5 @@ def test_the_driver_of_a_spark_job_renews_what_its_executors_read_by(
     phases = UselessAtFirst(vending=vending, spark=SparkSubmit.of(session.pipeline, environ=os.environ))
     report = run_batch(session, environ=os.environ, phases=phases).report
     assert report is not None
-    assert report.counts["insert"] == FILES
+    assert report.batch.counts["insert"] == FILES
     assert len(vending.ended) == 3, "those of the session, those that planning read by, and the first of the job"

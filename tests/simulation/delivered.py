@@ -73,8 +73,10 @@ def require_reports(checkpoint: Checkpoint, commits: Sequence[Mapping[str, Any]]
     """Holds the reports to the commits: of two that end a batch at once, the report is that of the winner."""
     for commit in commits:
         report = BatchReport.load(checkpoint, commit["batch_number"])
-        if report.counts != commit["counts"] or report.up_to_snapshot_id != _id(commit["up_to_snapshot_id"]):
-            raise BrokenPromiseError(f"the report of batch {report.batch_number} is not of its commit: {report}")
+        if report.batch.counts != commit["counts"] or report.batch.up_to_snapshot_id != _id(
+            commit["up_to_snapshot_id"]
+        ):
+            raise BrokenPromiseError(f"the report of batch {report.batch.batch_number} is not of its commit: {report}")
 
 
 def cursor_of(places: Places) -> int | None:

@@ -1,15 +1,15 @@
 """``reports/<batch>.json``: the figures of a batch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict
 
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import BatchOutcome, CommitRecord, OffsetRecord
-from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, Hash128, SnapshotId, dump_document, load_document
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord
+from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.option_values import ChangesOption
@@ -143,9 +143,9 @@ class BatchReport:
     """Figures of one batch (docs/developers/formats.md).
 
     Attributes:
+        batch: as the manifest has it.
         carried_over_rows: rows that cancelled out before the shuffle; a row counts in each step, so this may exceed
             ``rows_read``.
-        hash_sum: signed sum of the row hashes, equal for rows read and changes delivered.
         seconds: from plan to commit; as the figures below, None if nothing was delivered or the tasks' files are gone.
         delivery: None if the files are the sink.
     """
@@ -153,17 +153,11 @@ class BatchReport:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
-    pipeline: str
-    table: str
-    batch_number: int
-    backfill_id: str | None
-    route: Route
-    after_snapshot_id: SnapshotId | None
-    up_to_snapshot_id: SnapshotId | None
-    steps: int = 0
+    batch: BatchSummary
+    backfill_id: str | None = None
+    route: Route = Route.NOTHING_TO_DO
     changes: ChangesOption = "each"
     skipped_replace_snapshots: int = 0
-    counts: Mapping[str, int]
     rows_read: int = 0
     bytes_read: int = 0
     carried_over_rows: int = 0
@@ -175,7 +169,6 @@ class BatchReport:
     ranges: int = 0
     map_seconds: float = 0.0
     reduce_seconds: float = 0.0
-    hash_sum: Hash128 = 0
     summary_checks: tuple[SummaryCheck, ...] = ()
     warnings: tuple[str, ...]
     committed_at: str
@@ -192,39 +185,6 @@ class BatchReport:
     range_bytes: Distribution | None = None
     range_seconds: Distribution | None = None
     delivery: Annotated[BatchDelivery | None, LEFT_OUT_IF_NONE] = None
-
-    @classmethod
-    def without_changes(
-        cls, commit: CommitRecord, *, pipeline: str, table: str, changes: ChangesOption, why: str
-    ) -> "BatchReport":
-        """The report of a batch that delivers nothing. Its one warning says why."""
-        return cls(
-            pipeline=pipeline,
-            table=table,
-            batch_number=commit.batch_number,
-            backfill_id=None,
-            route=Route.NOTHING_TO_DO,
-            after_snapshot_id=commit.after_snapshot_id,
-            up_to_snapshot_id=commit.up_to_snapshot_id,
-            changes=changes,
-            counts=commit.counts,
-            warnings=(why,),
-            committed_at=commit.committed_at,
-        )
-
-    @classmethod
-    def of_whole(cls, commit: CommitRecord, offset: OffsetRecord, summary: BatchSummary, *, why: str) -> "BatchReport":
-        """The report of a batch that is whole at the sink, if the records of its tasks are gone."""
-        bare = cls.without_changes(
-            commit, pipeline=summary.pipeline, table=summary.table, changes=offset.spec.changes, why=why
-        )
-        return replace(
-            bare,
-            route=Route(commit.route),
-            steps=summary.steps,
-            skipped_replace_snapshots=offset.spec.skipped_replace_snapshots,
-            hash_sum=summary.hash_sum,
-        )
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, batch_number: int) -> "BatchReport":
@@ -252,12 +212,14 @@ class BatchReport:
                 f"the record of batch {number} in {checkpoint.url} is gone, although the batch is committed",
                 batch_number=number,
             )
-        return cls.without_changes(
-            commit,
-            pipeline=pipeline.name,
-            table=pipeline.table,
+        why = f"batch {number} was given up half delivered: the pipeline was reset ({commit.committed_by})"
+        return cls(
+            batch=BatchSummary.empty(
+                pipeline.name, pipeline.table, batch_number=number, snapshot_id=commit.up_to_snapshot_id
+            ),
             changes=offset.spec.changes,
-            why=f"batch {number} was given up half delivered: the pipeline was reset ({commit.committed_by})",
+            warnings=(why,),
+            committed_at=commit.committed_at,
         )
 
     def keep(self, checkpoint: Checkpoint) -> bool:
@@ -265,4 +227,4 @@ class BatchReport:
 
         Several runs may commit a batch at once, or a zombie after the commit.
         """
-        return checkpoint.create_report(self.batch_number, dump_document(self))
+        return checkpoint.create_report(self.batch.batch_number, dump_document(self))

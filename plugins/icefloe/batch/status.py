@@ -125,10 +125,10 @@ class RecentBatch:
     @classmethod
     def of(cls, report: BatchReport) -> "RecentBatch":
         return cls(
-            batch=report.batch_number,
+            batch=report.batch.batch_number,
             committed_at=report.committed_at,
             route=report.route.value,
-            rows=sum(report.counts.values()),
+            rows=sum(report.batch.counts.values()),
             bytes=report.bytes_read,
             seconds=report.seconds,
             dead_letters=None if report.delivery is None else report.delivery.dead_letters or None,
@@ -400,7 +400,7 @@ def status_of(
     recent = with_batch(before.recent, None if report is None else RecentBatch.of(report))
     delivery = before.last_delivery
     # A commit that was cleared in Airflow, or that comes late, reports a batch that others have followed.
-    if report is not None and report.delivery is not None and recent[-1].batch == report.batch_number:
+    if report is not None and report.delivery is not None and recent[-1].batch == report.batch.batch_number:
         delivery = report.delivery
     cursor_id, load_part = (None, None) if cursor is None else (cursor.snapshot_id, cursor.load_part)
     facts = TableFacts(cursor_timestamp=None if cursor is None else cursor.timestamp)
@@ -425,7 +425,7 @@ def status_of(
         load_part=load_part,
         last_batch=None if cursor is None else cursor.batch_number,
         last_committed_at=_committed_at(checkpoint, cursor),
-        trouble=before.trouble_after(phase, None if report is None else report.batch_number),
+        trouble=before.trouble_after(phase, None if report is None else report.batch.batch_number),
         pins=None if table is None else pins_of(table, pipeline.name, view),
         recent=recent,
         last_delivery=delivery,

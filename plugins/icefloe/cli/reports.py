@@ -140,12 +140,12 @@ def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, obje
 
 def _committed(report: BatchReport, outcome: BatchOutcome) -> dict[str, object]:
     return {
-        "batch": report.batch_number,
+        "batch": report.batch.batch_number,
         "state": "committed" if outcome is BatchOutcome.DELIVERED else outcome.value.replace("_", " "),
         "at": report.committed_at,
         "route": report.route.value,
-        "steps": report.steps,
-        **report.counts,
+        "steps": report.batch.steps,
+        **report.batch.counts,
         "bytes_read": report.bytes_read,
         "seconds": report.seconds,
         **({} if report.delivery is None else {"delivery": asdict(report.delivery)}),
@@ -223,13 +223,13 @@ def _show_report(report: BatchReport, screen: Screen) -> None:
 
 
 def _facts(report: BatchReport) -> Iterator[tuple[str, str]]:
-    yield "batch", batch_text(report.batch_number, report.backfill_id)
+    yield "batch", batch_text(report.batch.batch_number, report.backfill_id)
     yield "committed at", report.committed_at
     yield "took", seconds_text(report.seconds)
     yield "route", report.route.value
-    yield "after snapshot", id_text(report.after_snapshot_id)
-    yield "up to snapshot", id_text(report.up_to_snapshot_id)
-    yield "steps", f"{report.steps:,}, and {report.skipped_replace_snapshots:,} replace snapshots skipped"
+    yield "after snapshot", id_text(report.batch.after_snapshot_id)
+    yield "up to snapshot", id_text(report.batch.up_to_snapshot_id)
+    yield "steps", f"{report.batch.steps:,}, and {report.skipped_replace_snapshots:,} replace snapshots skipped"
     yield "read", f"{report.rows_read:,} rows, {format_bytes(report.bytes_read)}"
     if report.decoded_bytes is not None:
         yield "decoded", format_bytes(report.decoded_bytes)
@@ -238,7 +238,7 @@ def _facts(report: BatchReport) -> Iterator[tuple[str, str]]:
     if report.fetched_blocks is not None and report.fetched_bytes is not None:
         yield "fetched", f"{report.fetched_blocks:,} blocks, {format_bytes(report.fetched_bytes)}"
     yield "written", format_bytes(report.written_bytes)
-    yield from ((change, f"{count:,}") for change, count in report.counts.items())
+    yield from ((change, f"{count:,}") for change, count in report.batch.counts.items())
     yield "map tasks", f"{report.map_tasks:,}"
     if report.map_outputs_redone:
         yield "map outputs made again", f"{report.map_outputs_redone:,}"

@@ -95,7 +95,9 @@ def _left(session: PipelineSession, report: BatchReport | None) -> int:
     """Number of snapshots left, as the run found the table; 0 after a backfill."""
     if report is None or report.backfill_id is not None:
         return 0
-    behind = lag(History.of(session.table), branch=session.pipeline.branch, cursor_snapshot_id=report.up_to_snapshot_id)
+    behind = lag(
+        History.of(session.table), branch=session.pipeline.branch, cursor_snapshot_id=report.batch.up_to_snapshot_id
+    )
     return behind.snapshots or 0
 
 
@@ -105,7 +107,7 @@ def _show(name: str, done: BatchRun, screen: Screen) -> None:
         screen.say(f"{name}: nothing to do")
         return
     if done.was_abandoned:
-        screen.say(f"{name}: batch {report.batch_number} was abandoned meanwhile: run again for the next one")
+        screen.say(f"{name}: batch {report.batch.batch_number} was abandoned meanwhile: run again for the next one")
     if done.was_committed_before:
         screen.say(f"{name}: this range was delivered before, at {report.committed_at}")
     screen.facts(_run_facts(report))
@@ -114,16 +116,16 @@ def _show(name: str, done: BatchRun, screen: Screen) -> None:
 
 
 def _run_facts(report: BatchReport) -> list[Fact]:
-    number, after, up_to = report.batch_number, report.after_snapshot_id, report.up_to_snapshot_id
+    number, after, up_to = report.batch.batch_number, report.batch.after_snapshot_id, report.batch.up_to_snapshot_id
     return [
         Fact("batch", batch_text(number, report.backfill_id), "batch", number),
         Fact("route", report.route.value, "route", report.route.value),
         Fact("after snapshot", id_text(after), "after_snapshot_id", id_json(after)),
         Fact("up to snapshot", id_text(up_to), "up_to_snapshot_id", id_json(up_to)),
-        Fact("steps", f"{report.steps:,}", "steps", report.steps),
+        Fact("steps", f"{report.batch.steps:,}", "steps", report.batch.steps),
         Fact("read", f"{report.rows_read:,} rows, {format_bytes(report.bytes_read)}"),
         Fact("shuffled", f"{report.shuffled_rows:,} rows, {format_bytes(report.shuffled_bytes)}"),
-        *(Fact(change, f"{report.counts[change]:,}", change, report.counts[change]) for change in _CHANGES),
+        *(Fact(change, f"{report.batch.counts[change]:,}", change, report.batch.counts[change]) for change in _CHANGES),
     ]
 
 

@@ -49,8 +49,8 @@ def send_status(status: PipelineStatus) -> None:
 
 def send_report(report: BatchReport) -> None:
     """Sends counters and times of a new commit; a backfill counts under its DAG's name."""
-    name = report.pipeline if report.backfill_id is None else f"{report.pipeline}__backfill"
-    _send(report_metrics(report), pipeline=name, table=report.table)
+    name = report.batch.pipeline if report.backfill_id is None else f"{report.batch.pipeline}__backfill"
+    _send(report_metrics(report), pipeline=name, table=report.batch.table)
 
 
 def send_poll(pipeline: str, table: str, *, outcome: Literal["due", "empty", "failed"]) -> None:
@@ -96,13 +96,13 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
     """The known figures of a batch."""
     counters = {
         f"batch.committed.{report.route.value}": 1,
-        "steps": report.steps,
+        "steps": report.batch.steps,
         "rows.read": report.rows_read,
         "rows.removed": report.removed_rows_read,
         "rows.added": report.added_rows_read,
         "rows.carried_over": report.carried_over_rows,
         "rows.shuffled": report.shuffled_rows,
-        **{f"changes.{change}": count for change, count in report.counts.items()},
+        **{f"changes.{change}": count for change, count in report.batch.counts.items()},
         "bytes.read": report.bytes_read,
         "bytes.decoded": report.decoded_bytes,
         "bytes.shuffled": report.shuffled_bytes,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
+from icefloe.changes.columns import ChangeType
 from icefloe.documents import STRICT, Hash128, SnapshotId, digest_of, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin
@@ -112,6 +113,22 @@ class BatchSummary:
     counts: Mapping[str, int]
     hash_sum: Hash128
     hash_key: Hash128
+
+    @classmethod
+    def empty(cls, pipeline: str, table: str, *, batch_number: int, snapshot_id: int | None) -> "BatchSummary":
+        """A batch without changes as its sink gets it. No snapshot id: the pipeline begins."""
+        return cls(
+            pipeline=pipeline,
+            table=table,
+            batch_number=batch_number,
+            after_snapshot_id=snapshot_id,
+            up_to_snapshot_id=snapshot_id,
+            steps=0,
+            rows=0,
+            counts={each.name.lower(): 0 for each in ChangeType},
+            hash_sum=0,
+            hash_key=0,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def test_upsert_has_no_rows_from_before_an_update(lab: Delivered) -> None:
     lab.delete(3)
     assert run(lab, changes="upsert").code == 0
     assert changes_of(lab, 1) == [("DELETE", 3, 1.0), ("UPDATE_AFTER", 2, 8.0)]
-    assert lab.report(1)["counts"] == {"insert": 0, "delete": 1, "update_before": 1, "update_after": 1}
+    assert lab.report(1)["batch"]["counts"] == {"insert": 0, "delete": 1, "update_before": 1, "update_after": 1}
     assert lab.report(1)["delivery"]["documents"] == 2
 
 

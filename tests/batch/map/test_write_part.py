@@ -18,7 +18,7 @@ def test_each_map_task_is_a_part_of_inserts(workshop: Workshop, batch: OpenBatch
     batch.run(Phase.INSERT_ONLY)
     assert len(list((workshop.folder / "changes/batch=0").glob("part-*"))) == 3
     report = batch.commit()
-    assert report.counts == {"insert": 30, "delete": 0, "update_before": 0, "update_after": 0}
+    assert report.batch.counts == {"insert": 30, "delete": 0, "update_before": 0, "update_after": 0}
     assert (report.rows_read, report.shuffled_bytes, report.carried_over_rows) == (30, 0, 0)
     workshop.require_exact(batch.plan, workshop.changes(0))
 

@@ -50,4 +50,4 @@ def test_a_column_with_wrong_values_can_be_left_out(table: Workshop) -> None:
     spoil(table)
     report = table.set(columns=["id", "value"]).deliver()
     assert report is not None
-    assert report.counts["insert"] == 4
+    assert report.batch.counts["insert"] == 4

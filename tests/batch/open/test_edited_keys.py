@@ -59,7 +59,7 @@ def test_bounds_and_policies_leave_the_range_of_an_open_batch_alone(workshop: Wo
     workshop.set(initial_load="from_now", on_gap="reload", on_rollback="fail")
     resumed = workshop.open()
     assert (resumed.plan, len(resumed.plan.spec.steps)) == (batch.plan, 2)
-    assert resumed.deliver().counts["update_after"] == 1
+    assert resumed.deliver().batch.counts["update_after"] == 1
     workshop.append([30])
     with pytest.raises(TerminalError, match="max_scan_bytes"):
         workshop.open()
@@ -74,7 +74,7 @@ def test_keys_that_help_a_batch_through_count_at_its_next_task(workshop: Worksho
     )
     resumed = workshop.open()
     assert resumed.plan == batch.plan
-    assert resumed.deliver().counts["update_after"] == 1
+    assert resumed.deliver().batch.counts["update_after"] == 1
 
 
 def test_a_catalog_that_moved_is_asked_at_its_new_place(workshop: Workshop, batch: OpenBatch) -> None:
@@ -85,7 +85,7 @@ def test_a_catalog_that_moved_is_asked_at_its_new_place(workshop: Workshop, batc
     (workshop.folder / "catalog.db").rename(moved)
     properties = {**sql_properties(workshop.folder), "uri": f"sqlite:///{moved}"}
     resumed = workshop.set(catalog={"name": "lab", **properties}).open()
-    assert resumed.deliver().counts["update_after"] == 1
+    assert resumed.deliver().batch.counts["update_after"] == 1
 
 
 @pytest.mark.parametrize("key", ["name", "checkpoint", "storage"])
@@ -96,4 +96,4 @@ def test_another_checkpoint_is_refused_because_the_sink_holds_batches_of_the_fir
     with pytest.raises(TerminalError, match=r"already holds a whole batch .* of pipeline events"):
         workshop.set(**{key: values[key]}).prepare()
     del workshop.keys[key]
-    assert workshop.open().deliver().counts["update_after"] == 1
+    assert workshop.open().deliver().batch.counts["update_after"] == 1

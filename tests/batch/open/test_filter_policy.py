@@ -84,7 +84,7 @@ def test_a_column_that_swapped_names_with_another_one_stops_it_until_the_names_a
     workshop.append([3])
     report = workshop.deliver()
     assert report is not None
-    assert (report.counts["insert"], report.counts["delete"]) == (1, 1)
+    assert (report.batch.counts["insert"], report.batch.counts["delete"]) == (1, 1)
 
 
 @pytest.mark.parametrize("text", ["near > 0.1", "not (inner.near in (0.5, 0.1))"])
@@ -93,7 +93,7 @@ def test_a_number_that_a_float_rounds_is_compared_otherwise_once_its_column_is_a
     numbers(workshop)
     report = workshop.deliver()
     assert report is not None
-    assert report.counts["insert"] == 0
+    assert report.batch.counts["insert"] == 0
     promote(workshop)
     # Its row passes now, so that its deletion would be a change of a row that nobody has.
     workshop.table.refresh().delete("id = 1")
@@ -110,7 +110,7 @@ def test_other_promotions_of_a_column_change_nothing(tmp_path, text: str) -> Non
     workshop.table.refresh().delete("id = 1")
     report = workshop.deliver()
     assert report is not None
-    assert report.counts["delete"] == 1
+    assert report.batch.counts["delete"] == 1
 
 
 def test_a_name_that_comes_from_the_environment_is_not_shown(workshop: Workshop, monkeypatch) -> None:

@@ -43,7 +43,7 @@ def test_a_large_load_takes_several_batches_of_one_snapshot_and_misses_and_doubl
     pinned = loaded.head()
     first = loaded.open()
     assert [step.kind for step in first.plan.spec.steps] == [StepKind.INITIAL]
-    assert first.deliver().counts["insert"] == 20
+    assert first.deliver().batch.counts["insert"] == 20
     loaded.update(range(5, 15), value=2.0)
     loaded.append([100])
     second = loaded.deliver()
@@ -53,14 +53,14 @@ def test_a_large_load_takes_several_batches_of_one_snapshot_and_misses_and_doubl
         LoadPart(first_file=2, stop_file=4, num_files=4),
     ]
     assert (first.plan.spec.after_snapshot_id, first.plan.spec.up_to_snapshot_id) == (None, pinned)
-    assert (second.after_snapshot_id, second.up_to_snapshot_id) == (pinned, pinned)
+    assert (second.batch.after_snapshot_id, second.batch.up_to_snapshot_id) == (pinned, pinned)
     delivered = weights_of(loaded.changes(0)) + weights_of(loaded.changes(1))
     assert delivered == loaded.state(pinned)
     while find_work(loaded.session()).is_due:
         following = loaded.open()
         report = following.deliver()
-        loaded.require_exact(following.plan, loaded.changes(report.batch_number))
-    assert report.up_to_snapshot_id == loaded.head()
+        loaded.require_exact(following.plan, loaded.changes(report.batch.batch_number))
+    assert report.batch.up_to_snapshot_id == loaded.head()
     assert verify_batches(loaded.session()).is_equal
 
 
@@ -70,7 +70,7 @@ def test_a_batch_of_a_load_takes_one_file_at_least_and_no_more_batches_than_need
 ) -> None:
     reports = deliver_all(loaded.set(max_bytes_per_batch=max_bytes))
     assert len(reports) == batches
-    assert sum((weights_of(loaded.changes(each.batch_number)) for each in reports), Counter()) == loaded.state(
+    assert sum((weights_of(loaded.changes(each.batch.batch_number)) for each in reports), Counter()) == loaded.state(
         loaded.head()
     )
     assert verify_batches(loaded.session()).is_equal
@@ -86,7 +86,7 @@ def test_a_snapshot_that_expires_while_it_is_loaded_is_a_gap(loaded: Workshop) -
     ):
         loaded.deliver()
     [second] = deliver_all(loaded.set(on_gap="reload"))
-    assert (second.after_snapshot_id, second.counts["insert"]) == (None, 30)
+    assert (second.batch.after_snapshot_id, second.batch.counts["insert"]) == (None, 30)
     assert verify_batches(loaded.session()).is_equal
 
 

@@ -119,8 +119,8 @@ def test_a_backfill_has_a_place_of_its_own_that_follows_from_its_range(workshop:
     assert work(workshop) == (False, True)
     whole = workshop.deliver()
     assert whole is not None
-    assert whole.batch_number == 0
-    assert (whole.after_snapshot_id, whole.backfill_id) == (None, None)
+    assert whole.batch.batch_number == 0
+    assert (whole.batch.after_snapshot_id, whole.backfill_id) == (None, None)
 
 
 def test_a_backfill_of_an_empty_range_is_nothing_to_do(workshop: Workshop) -> None:
@@ -156,7 +156,7 @@ def test_a_branch_that_has_no_snapshot_any_more_is_waited_for(workshop: Workshop
     assert work(workshop) == (False, True)
     report = workshop.deliver()
     assert report is not None
-    assert (report.counts["delete"], report.counts["insert"]) == (2, 1)
+    assert (report.batch.counts["delete"], report.batch.counts["insert"]) == (2, 1)
 
 
 def test_a_load_goes_on_although_its_branch_has_no_snapshot_any_more(workshop: Workshop) -> None:
@@ -167,7 +167,7 @@ def test_a_load_goes_on_although_its_branch_has_no_snapshot_any_more(workshop: W
     assert work(workshop) == (False, True)
     report = workshop.deliver()
     assert report is not None
-    assert report.counts["insert"] == 1
+    assert report.batch.counts["insert"] == 1
     assert work(workshop) == (False, False)
     assert workshop.deliver() is None
 

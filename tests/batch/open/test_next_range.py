@@ -20,8 +20,8 @@ def test_from_now_delivers_nothing_of_what_is_there(workshop: Workshop) -> None:
     workshop.set(initial_load="from_now").append(range(10))
     report = workshop.deliver()
     assert report is not None
-    assert (report.route, report.steps, sum(report.counts.values())) == (Route.NOTHING_TO_DO, 0, 0)
-    assert report.up_to_snapshot_id == workshop.head()
+    assert (report.route, report.batch.steps, sum(report.batch.counts.values())) == (Route.NOTHING_TO_DO, 0, 0)
+    assert report.batch.up_to_snapshot_id == workshop.head()
     assert workshop.deliver() is None
     workshop.update([1], value=2.0)
     batch = workshop.open()
@@ -33,7 +33,7 @@ def test_from_now_on_an_empty_table_delivers_everything_that_comes(workshop: Wor
     workshop.set(initial_load="from_now")
     report = workshop.deliver()
     assert report is not None
-    assert report.up_to_snapshot_id is None
+    assert report.batch.up_to_snapshot_id is None
     assert workshop.deliver() is None
     workshop.append(range(10))
     workshop.update([1], value=2.0)
@@ -76,14 +76,14 @@ def test_a_reload_delivers_every_row_again_and_says_so(workshop: Workshop) -> No
     assert [step.kind for step in batch.plan.spec.steps] == [StepKind.INITIAL]
     assert batch.plan.spec.after_snapshot_id is None
     report = batch.deliver()
-    assert report.counts == {"insert": 10, "delete": 0, "update_before": 0, "update_after": 0}
+    assert report.batch.counts == {"insert": 10, "delete": 0, "update_before": 0, "update_after": 0}
     [warning] = report.warnings
     assert f"since snapshot {first}" in warning
     assert "rows deleted since are not delivered as DELETE" in warning
     workshop.require_exact(batch.plan, workshop.changes(1))
     workshop.update([20], value=2.0)
     following = workshop.open()
-    assert following.plan.spec.after_snapshot_id == report.up_to_snapshot_id
+    assert following.plan.spec.after_snapshot_id == report.batch.up_to_snapshot_id
     following.deliver()
     workshop.require_exact(following.plan, workshop.changes(2))
 
@@ -105,14 +105,14 @@ def test_a_tag_is_a_state_and_each_of_its_moves_one_step(workshop: Workshop, ini
     tag(workshop)
     report = workshop.set(branch="release", initial_load=initial_load, max_steps_per_batch=1).deliver()
     assert report is not None
-    assert report.counts["insert"] == (0 if initial_load == "from_now" else 10)
+    assert report.batch.counts["insert"] == (0 if initial_load == "from_now" else 10)
     for number in range(3):
         workshop.update([number], value=3.0)
     assert workshop.deliver() is None
     tag(workshop)
     forward = workshop.open()
     assert [step.kind for step in forward.plan.spec.steps] == [StepKind.STATES]
-    assert forward.deliver().counts == {"insert": 0, "delete": 0, "update_before": 3, "update_after": 3}
+    assert forward.deliver().batch.counts == {"insert": 0, "delete": 0, "update_before": 3, "update_after": 3}
     workshop.require_exact(forward.plan, workshop.changes(1))
     tag(workshop, workshop.snapshot_ids()[0])
     back = workshop.open()
@@ -141,7 +141,7 @@ def test_a_pipeline_far_behind_catches_up_in_several_batches(workshop: Workshop,
         batch = workshop.open()
         steps.append(len(batch.plan.spec.steps))
         report = batch.deliver()
-        workshop.require_exact(batch.plan, workshop.changes(report.batch_number))
+        workshop.require_exact(batch.plan, workshop.changes(report.batch.batch_number))
     assert steps == [3, 3, 2]
     assert verify_batches(workshop.session()).is_equal
 

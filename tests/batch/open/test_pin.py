@@ -100,7 +100,7 @@ def test_a_pipeline_that_cannot_plan_keeps_what_it_needs_until_it_is_repaired(pi
         pinned.open()
     assert head in tagged(pinned)
     expire_everything(pinned.table)
-    assert pinned.set(changes=None).open().deliver().counts["insert"] == 1
+    assert pinned.set(changes=None).open().deliver().batch.counts["insert"] == 1
 
 
 def test_another_deployment_pins_nothing_for_a_checkpoint_that_is_not_its_own(pinned: Workshop) -> None:
@@ -152,7 +152,9 @@ def test_a_catalog_that_forbids_it_is_refused_with_the_right_that_is_missing(
         with pytest.raises(TerminalError, match=RIGHT) as caught:
             open_and_plan(pinned.session())
     assert "\n" not in caught.value.sentence
-    assert pinned.open().deliver().counts["insert"] == 1, "the batch is open, and is delivered once the right is there"
+    assert pinned.open().deliver().batch.counts["insert"] == 1, (
+        "the batch is open, and is delivered once the right is there"
+    )
 
 
 def test_a_catalog_that_forbids_to_let_go_does_not_stop_the_pipeline(

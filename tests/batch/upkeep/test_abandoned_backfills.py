@@ -44,7 +44,7 @@ def test_an_abandoned_backfill_delivers_nothing_and_its_range_can_be_started_aga
     assert operated.abandon(*arguments(batch)).document["batch"] is None
     again = operated.open(request_)
     assert (again.plan.batch_number, again.plan.backfill_id) == (1, batch.plan.backfill_id)
-    assert again.deliver().counts["update_after"] == 1
+    assert again.deliver().batch.counts["update_after"] == 1
     assert operated.prepare(request_).is_committed
     operated.require_consistent()
 
@@ -58,7 +58,7 @@ def test_a_sweep_keeps_the_way_to_a_backfill_that_was_started_again(
     assert not [each for each in survey_of(operated.storage).leftovers if each.url.endswith(MARKER)]
     swept(operated.storage)
     assert (again.folder.parent / MARKER).exists()
-    assert again.deliver().counts["update_after"] == 1
+    assert again.deliver().batch.counts["update_after"] == 1
 
 
 def test_a_backfill_that_was_never_begun_is_refused_with_those_that_there_are(

@@ -49,7 +49,7 @@ def test_files_of_an_open_batch_stay_however_old_they_are(workshop: Workshop, ba
     before = left_in_shuffle(workshop.storage)
     assert swept(workshop.storage, older_than_seconds=0.0) == 0
     assert left_in_shuffle(workshop.storage) == before
-    assert batch.deliver().counts["update_after"] == 1
+    assert batch.deliver().batch.counts["update_after"] == 1
 
 
 def test_files_under_a_number_above_the_latest_go_only_when_they_are_old(workshop: Workshop, batch: OpenBatch) -> None:

@@ -64,7 +64,7 @@ def require_swept_anywhere(workshop: Workshop, url: str) -> None:
     # By the clock of the store everything is older than a minute from now.
     assert swept(f"{url}/storage", older_than_seconds=-60.0) == 1
     assert store.size(unknown) is None
-    assert opened.deliver().counts["insert"] == 1
+    assert opened.deliver().batch.counts["insert"] == 1
 
 
 def _below(plan_url: str, url: str) -> str:

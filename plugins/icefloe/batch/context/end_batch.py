@@ -17,7 +17,6 @@ from typing import Final
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.report import BatchReport
-from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending, OffsetRecord, Writer
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -42,7 +41,6 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_NO_CHANGES: Final[Mapping[str, int]] = {each.name.lower(): 0 for each in ChangeType}
 _VERBS: Final[Mapping[BatchOutcome, str]] = {
     BatchOutcome.ABANDONED: "was abandoned: the next batch begins where it began",
     BatchOutcome.CURSOR_SET: "set the cursor to snapshot {}: the next batch begins there",
@@ -52,22 +50,6 @@ _VERBS: Final[Mapping[BatchOutcome, str]] = {
 
 class BatchStateError(TerminalError):
     """A command cannot act in the state of the pipeline's open batch, or of its load."""
-
-
-def empty_summary(pipeline: str, table: str, *, batch_number: int, snapshot_id: int | None) -> BatchSummary:
-    """A batch without changes as its sink gets it. No snapshot id: the pipeline begins."""
-    return BatchSummary(
-        pipeline=pipeline,
-        table=table,
-        batch_number=batch_number,
-        after_snapshot_id=snapshot_id,
-        up_to_snapshot_id=snapshot_id,
-        steps=0,
-        rows=0,
-        counts=_NO_CHANGES,
-        hash_sum=0,
-        hash_key=0,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +71,7 @@ class EmptyEnd:
     def summary(self) -> BatchSummary:
         """The batch with an empty range: it differs from every batch that has a range."""
         number, snapshot_id = self.ending.batch_number, self.ending.cursor.snapshot_id
-        return empty_summary(self.pipeline, self.table, batch_number=number, snapshot_id=snapshot_id)
+        return BatchSummary.empty(self.pipeline, self.table, batch_number=number, snapshot_id=snapshot_id)
 
     def commit(self, writer: Writer) -> CommitRecord:
         """The commit record, made now."""
@@ -100,19 +82,18 @@ class EmptyEnd:
             after_snapshot_id=self.ending.cursor.snapshot_id,
             route=Route.NOTHING_TO_DO.value,
             steps=0,
-            counts=_NO_CHANGES,
+            counts=self.summary.counts,
             committed_at=now_text(),
         )
 
     def report(self, commit: CommitRecord) -> BatchReport:
         """The report for a commit record that `commit` made."""
         said = _VERBS[self.ending.outcome].format(self.ending.cursor.snapshot_id)
-        return BatchReport.without_changes(
-            commit,
-            pipeline=self.pipeline,
-            table=self.table,
+        return BatchReport(
+            batch=self.summary,
             changes=self.offset.spec.changes,
-            why=f"batch {self.ending.batch_number} {said} ({commit.committed_by})",
+            warnings=(f"batch {self.ending.batch_number} {said} ({commit.committed_by})",),
+            committed_at=commit.committed_at,
         )
 
     @property
@@ -141,7 +122,7 @@ def show_end(commit: CommitRecord, folder: ChangeFiles, *, pipeline: str, table:
     """`show_ends` of one batch."""
     number = commit.batch_number
     folder.claim(Origin(owner=commit.checkpoint_id, pipeline=pipeline, table=table))
-    folder.commit(empty_summary(pipeline, table, batch_number=number, snapshot_id=commit.up_to_snapshot_id), ())
+    folder.commit(BatchSummary.empty(pipeline, table, batch_number=number, snapshot_id=commit.up_to_snapshot_id), ())
     folder.discard(number)
 
 
@@ -163,7 +144,7 @@ def show_gaps(folder: ChangeFiles | None, *, before: int, pipeline: str, table: 
         # The batch before is whole by now. The chain of ranges stays unbroken until the reset.
         earlier = folder.whole(number - 1)
         snapshot_id = None if earlier is None else earlier.up_to_snapshot_id
-        folder.commit(empty_summary(pipeline, table, batch_number=number, snapshot_id=snapshot_id), ())
+        folder.commit(BatchSummary.empty(pipeline, table, batch_number=number, snapshot_id=snapshot_id), ())
 
 
 def missing_numbers(folder: ChangeFiles | None, *, before: int | None = None) -> list[int]:

@@ -127,17 +127,11 @@ def report_of(batch: FinishedTasks, delivery: BatchDelivery | None) -> BatchRepo
     lost = merged_nodes(node for phase in batch.phases for node in phase.nodes_lost)
     now = datetime.now(UTC)
     return BatchReport(
-        pipeline=plan.pipeline,
-        table=plan.table,
-        batch_number=plan.batch_number,
+        batch=batch.summary,
         backfill_id=plan.backfill_id,
         route=plan.route,
-        after_snapshot_id=plan.spec.after_snapshot_id,
-        up_to_snapshot_id=plan.spec.up_to_snapshot_id,
-        steps=len(plan.spec.steps),
         changes=plan.spec.changes,
         skipped_replace_snapshots=plan.spec.skipped_replace_snapshots,
-        counts=batch.counts,
         rows_read=plan.input_rows,
         bytes_read=sum(record.bytes_read for record in records),
         carried_over_rows=sum(record.carried_over_rows for record in records),
@@ -149,7 +143,6 @@ def report_of(batch: FinishedTasks, delivery: BatchDelivery | None) -> BatchRepo
         ranges=len(batch.results),
         map_seconds=sum(record.seconds for record in records),
         reduce_seconds=sum(result.seconds for result in batch.results),
-        hash_sum=batch.sums.hash_sum(),
         summary_checks=batch.checks,
         warnings=(*plan.warnings, *(node.sentence for node in lost), *batch.warnings),
         committed_at=time_text(now),
@@ -200,14 +193,14 @@ def commit_batch(running: RunningBatch) -> BatchReport:
             load_part=plan.spec.load_part,
             route=plan.route,
             steps=len(plan.spec.steps),
-            counts=report.counts,
+            counts=report.batch.counts,
             committed_at=report.committed_at,
         )
     )
     if commit.outcome is not BatchOutcome.DELIVERED:
         # A reset gave the batch up as this run delivered it.
         running.refuse_committed()
-    logger.info("batch %d of %s: committed, %s", plan.batch_number, plan.pipeline, dict(report.counts))
+    logger.info("batch %d of %s: committed, %s", plan.batch_number, plan.pipeline, dict(report.batch.counts))
     return kept
 
 

@@ -73,6 +73,23 @@ class FinishedTasks:
         """Sums of the map tasks' rows by step, even if changes are net."""
         return _merged(record.ordinals for record in self.records)
 
+    @property
+    def summary(self) -> BatchSummary:
+        """The batch as its manifest has it."""
+        plan = self.plan
+        return BatchSummary(
+            pipeline=plan.pipeline,
+            table=plan.table,
+            batch_number=plan.batch_number,
+            after_snapshot_id=plan.spec.after_snapshot_id,
+            up_to_snapshot_id=plan.spec.up_to_snapshot_id,
+            steps=len(plan.spec.steps),
+            rows=sum(message.rows for message in self.messages),
+            counts=self.counts,
+            hash_sum=self.sums.hash_sum(),
+            hash_key=plan.spec.hash_key,
+        )
+
     def audited(self) -> Sums:
         """Sums of the changes, proven equal to those of the map tasks."""
         what = f"batch {self.plan.batch_number} of {self.plan.pipeline}"
@@ -99,18 +116,18 @@ def prove_and_publish(running: RunningBatch) -> FinishedTasks:
     """Audits a batch and writes its manifest; `UnfinishedTasksError` if a part is missing or cut."""
     plan = running.plan
     batch = FinishedTasks.of(running.folder, delivers=running.settings.delivers)
-    sums = batch.audited()
+    batch = replace(batch, sums=batch.audited())
     pipeline = running.settings.pipeline
     _refuse_removed_rows(batch, pipeline)
     checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=pipeline.on_summary_mismatch)
     try:
-        running.folder_of_changes.commit(_summary(batch, sums), batch.messages)
+        running.folder_of_changes.commit(batch.summary, batch.messages)
     except DamagedPartsError as damage:
         _forget(running.folder, batch, damage)
         raise UnfinishedTasksError.at(
             staging_phase(plan), damage.sentence, then="those parts are written again"
         ) from damage
-    return replace(batch, sums=sums, checks=checks, warnings=warnings)
+    return replace(batch, checks=checks, warnings=warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,19 +360,3 @@ def _forget(folder: BatchFolder, batch: FinishedTasks, damage: DamagedPartsError
     for record in batch.records:
         if record.map_id in numbers:
             folder.map_outputs.void(record.map_id, record.generation, damage.sentence)
-
-
-def _summary(batch: FinishedTasks, sums: Sums) -> BatchSummary:
-    plan = batch.plan
-    return BatchSummary(
-        pipeline=plan.pipeline,
-        table=plan.table,
-        batch_number=plan.batch_number,
-        after_snapshot_id=plan.spec.after_snapshot_id,
-        up_to_snapshot_id=plan.spec.up_to_snapshot_id,
-        steps=len(plan.spec.steps),
-        rows=sum(message.rows for message in batch.messages),
-        counts=batch.counts,
-        hash_sum=sums.hash_sum(),
-        hash_key=plan.spec.hash_key,
-    )

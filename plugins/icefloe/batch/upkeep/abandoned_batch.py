@@ -264,8 +264,17 @@ class AbandonablePipeline:
             f"batch {offset.batch_number} was recorded by its manifest, because files of its tasks are gone: the "
             f"figures of its tasks are unknown ({self.writer})"
         )
-        report = BatchReport.of_whole(commit, offset, summary, why=why)
-        replace(report, backfill_id=self.backfill_id, delivery=self._delivery(offset)).keep(checkpoint)
+        report = BatchReport(
+            batch=summary,
+            backfill_id=self.backfill_id,
+            route=Route(commit.route),
+            changes=offset.spec.changes,
+            skipped_replace_snapshots=offset.spec.skipped_replace_snapshots,
+            warnings=(why,),
+            committed_at=commit.committed_at,
+            delivery=self._delivery(offset),
+        )
+        report.keep(checkpoint)
         checkpoint.create_commit(commit)
 
     def _delivery(self, offset: OffsetRecord) -> BatchDelivery | None:

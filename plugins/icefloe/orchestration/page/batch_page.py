@@ -11,7 +11,6 @@ from icefloe.flow import WORKING_TASKS, FlowTask, Route, batch_tasks
 from icefloe.orchestration.page.checkpoint_reader import Found
 from icefloe.orchestration.page.dag_reader import DagState, RunState, StatusDocument, TaskState
 from icefloe.orchestration.page.health import State, health_of
-from icefloe.units import id_json
 
 
 def history_url() -> str | None:
@@ -45,9 +44,9 @@ def _is_web(url: str) -> bool:
 
 
 _DETAILS: Final = (
-    "map_task_bytes", "map_task_seconds", "range_bytes", "range_seconds", "phases", "map_outputs_redone",
-    "fetched_bytes", "fetched_blocks",
+    "phases", "summary_checks", "map_task_bytes", "map_task_seconds", "range_bytes", "range_seconds",
 )  # fmt: skip
+"""Long keys of a report, which only the page of its batch shows."""
 
 
 def batch_document(
@@ -85,7 +84,6 @@ def batch_document(
         "routes": {route.value: [task.value for task in batch_tasks(route, delivers=delivers)] for route in Route},
         "earlier_runs": [_run(each) for each in runs[1:]],
         "trouble": _trouble(dag, run, status, now),
-        "summary_checks": [] if report.value is None else list(report.value.get("summary_checks") or ()),
         "details": details,
         "spark": spark_links(details.get("phases", ()), run, history=history_url()),
     }
@@ -126,25 +124,12 @@ def _trouble(
     return {name: getattr(health, name) for name in ("state", "sentence", "task_id", "try_number")}
 
 
-_FIGURES: Final = (
-    "committed_at", "route", "changes", "steps", "skipped_replace_snapshots", "rows_read", "carried_over_rows",
-    "counts", "bytes_read", "decoded_bytes", "shuffled_bytes", "shuffled_rows", "written_bytes", "map_tasks",
-    "num_partitions", "ranges", "map_seconds", "reduce_seconds", "seconds",
-    "delivery",
-)  # fmt: skip
-"""Keys that are taken from a report."""
-
-
 def committed_entry(report: Mapping[str, Any], runs: Sequence[RunState]) -> dict[str, Any]:
-    """The entry of a committed batch; no runs if Airflow forgot them."""
+    """The entry of a committed batch: its report without long keys; no runs if Airflow forgot them."""
     return {
-        "batch": report["batch_number"],
+        **{name: value for name, value in report.items() if name not in _DETAILS},
         "state": "committed",
-        **{name: report.get(name) for name in _FIGURES},
-        "after_snapshot_id": id_json(report.get("after_snapshot_id")),
-        "up_to_snapshot_id": id_json(report.get("up_to_snapshot_id")),
         "audit": _audit(report),
-        "warnings": list(report.get("warnings") or ()),
         "phases": phase_seconds(runs)
         or [{"name": each["phase"], "seconds": round(each["seconds"], 3)} for each in report.get("phases") or ()],
         "run_id": runs[0].run_id if runs else None,
@@ -155,12 +140,13 @@ def open_entry(number: int, since: str | None, runs: Sequence[RunState]) -> dict
     """The entry of an open batch, as its plan has it."""
     plan = runs[0].result("plan") if runs else {}
     return {
-        "batch": number,
+        "batch": {
+            "batch_number": number,
+            **{name: plan.get(name) for name in ("steps", "after_snapshot_id", "up_to_snapshot_id")},
+        },
+        **{name: plan.get(name) for name in ("route", "map_tasks", "num_partitions")},
         "state": "open",
         "opened_at": since,
-        **{name: plan.get(name) for name in ("route", "steps", "map_tasks", "num_partitions")},
-        "after_snapshot_id": id_json(plan.get("after_snapshot_id")),
-        "up_to_snapshot_id": id_json(plan.get("up_to_snapshot_id")),
         "warnings": [],
         "phases": phase_seconds(runs),
         "run_id": runs[0].run_id if runs else None,
@@ -215,7 +201,6 @@ def _audit(report: Mapping[str, Any]) -> dict[str, Any]:
     checks = report.get("summary_checks") or ()
     can_tell = [check for check in checks if check.get("expected") is not None]
     return {
-        "hash_sum": report.get("hash_sum"),
         "summaries_equal": sum(check.get("expected") == check.get("found") for check in can_tell),
         "summaries_differ": sum(check.get("expected") != check.get("found") for check in can_tell),
         "summaries_silent": len(checks) - len(can_tell),

@@ -71,7 +71,7 @@ def pipeline_document(
 def _entry(number: int, found: Found, runs: list[RunState]) -> dict[str, Any]:
     if found.value is None:
         run_id = runs[0].run_id if runs else None
-        return {"batch": number, "state": "unknown", "sentence": found.sentence, "run_id": run_id}
+        return {"batch": {"batch_number": number}, "state": "unknown", "sentence": found.sentence, "run_id": run_id}
     return committed_entry(found.value, runs)
 
 

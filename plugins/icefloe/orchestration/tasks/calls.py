@@ -185,13 +185,13 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch,
     if report.backfill_id is None:
         _publish_commit(pipeline, report, writer)
     batch: CommittedBatch = {
-        "batch_number": report.batch_number,
+        "batch_number": report.batch.batch_number,
         "backfill_id": report.backfill_id,
         "route": report.route.value,
-        "after_snapshot_id": id_json(report.after_snapshot_id),
-        "up_to_snapshot_id": id_json(report.up_to_snapshot_id),
-        "steps": report.steps,
-        "counts": dict(report.counts),
+        "after_snapshot_id": id_json(report.batch.after_snapshot_id),
+        "up_to_snapshot_id": id_json(report.batch.up_to_snapshot_id),
+        "steps": report.batch.steps,
+        "counts": dict(report.batch.counts),
         "checkpoint_uri": reference.checkpoint.url,
         "sink": "files" if report.delivery is None else report.delivery.sink,
         "sink_path": plan_result["sink_path"],

@@ -19,7 +19,9 @@ def document(folder: Path, sink: dict[str, Any], *, is_backfill: bool = False, *
     dag = DagState(
         dag_id="a", facts=PipelineFacts(pipeline=pipeline_from(folder, "a", sink=sink)), is_backfill=is_backfill
     )
-    return batch_document(dag, 0, [], None, Found(value={"batch_number": 0, **report}), [], now=NOW)
+    return batch_document(
+        dag, 0, [], None, Found(value={"batch": {"batch_number": 0}, "delivery": None, **report}), [], now=NOW
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,13 @@ export function batchView(found) {
   const tasks = Object.fromEntries((run?.tasks ?? []).map((task) => [task.task_id, task]));
   const place = { href: `?dag_id=${encodeURIComponent(found.dag_id)}`, text: found.pipeline };
   return [
-    crumbs(place, batch ? `batch ${batch.batch}` : (run?.run_id ?? "")),
+    crumbs(place, batch ? `batch ${batch.batch.batch_number}` : (run?.run_id ?? "")),
     heading(found, batch),
     notice(found),
     batch ? picture(batch, tasks, found.routes) : waiting(found),
     batch ? figures(batch, found.details) : null,
     batch?.delivery ? delivered(batch.delivery) : null,
-    spreads(found.details),
+    spreads(batch, found.details),
     batch?.warnings?.length ? warnings(batch.warnings) : null,
     run ? taskTable(found, run) : h("p", { class: "quiet" }, "Airflow no longer has the run that made this batch."),
     earlier(found),
@@ -35,7 +35,7 @@ export function batchView(found) {
 function heading(found, batch) {
   const state = batch ? (found.trouble ? found.trouble.state : batch.state) : found.run?.state;
   const route = batch?.route ? h("span", { class: `route ${batch.route}` }, ROUTES[batch.route] ?? batch.route) : null;
-  const name = found.is_backfill ? `Backfill of ${found.pipeline}` : batch ? `Batch ${batch.batch} of ${found.pipeline}` : `A run of ${found.pipeline}`;
+  const name = found.is_backfill ? `Backfill of ${found.pipeline}` : batch ? `Batch ${batch.batch.batch_number} of ${found.pipeline}` : `A run of ${found.pipeline}`;
   const when = batch?.committed_at ? `committed ${ago(batch.committed_at)}, ${time(batch.committed_at)}` : batch?.opened_at ? `open since ${ago(batch.opened_at).replace(" ago", "")}` : null;
   return [
     h("header", { class: "headline" }, h("h1", {}, name), state ? badge(state) : null, route),
@@ -74,7 +74,7 @@ function picture(batch, tasks, routes) {
 function figures(batch, details) {
   const asked = (details.phases ?? []).map((each) => each.requests).filter(Boolean);
   const requests = asked.length ? asked.reduce((sum, each) => sum + sent(each), 0) : null;
-  const changed = batch.counts ?? {};
+  const changed = batch.batch.counts ?? {};
   const cards = [
     ["Inserted", short(changed.insert)], ["Deleted", short(changed.delete)], ["Updated", short(changed.update_after)],
     ["Rows read", short(batch.rows_read)],
@@ -85,8 +85,8 @@ function figures(batch, details) {
     ["Time", duration(batch), isKnown(batch.map_seconds) ? `tasks: ${seconds(batch.map_seconds + (batch.reduce_seconds ?? 0))}` : null],
   ];
   const facts = [
-    ["After snapshot", batch.after_snapshot_id ?? "the beginning"], ["Up to snapshot", batch.up_to_snapshot_id ?? "–"],
-    ["Proof", proofInWords(batch)], ["Sum of row hashes", batch.audit?.hash_sum ?? "–"],
+    ["After snapshot", batch.batch.after_snapshot_id ?? "the beginning"], ["Up to snapshot", batch.batch.up_to_snapshot_id ?? "–"],
+    ["Proof", proofInWords(batch)], ["Sum of row hashes", batch.batch.hash_sum ?? "–"],
   ];
   const parts = batch.phases.map((each) => ({ name: each.name, value: each.seconds }));
   return h(
@@ -134,10 +134,10 @@ function proofInWords({ audit, state }) {
   return parts.join("; ");
 }
 
-function spreads(details) {
+function spreads(batch, details) {
   const shown = SPREADS.filter(([key]) => details[key]?.largest.length > 1).map(([key, title, format, unit]) => spread(details[key], format, title, unit));
   const again = (details.phases ?? []).map(metInWords).filter(Boolean).map((text) => h("p", { class: "said" }, text));
-  const redone = details.map_outputs_redone ? h("p", { class: "said" }, `${count(details.map_outputs_redone)} map outputs were found damaged or gone, and made again.`) : null;
+  const redone = batch?.map_outputs_redone ? h("p", { class: "said" }, `${count(batch.map_outputs_redone)} map outputs were found damaged or gone, and made again.`) : null;
   if (!shown.length && !redone && !again.length) return null;
   return h("section", {}, h("h2", {}, "Where is the skew?"), h("div", { class: "spreads" }, shown), again, redone);
 }

@@ -121,11 +121,11 @@ function batchTable(entries, dag) {
 }
 
 function batchRow(entry, dag, { delivers, width }) {
-  const head = h("th", { scope: "row" }, batchLink(dag, entry.batch), h("span", { class: "under", title: time(entry.committed_at ?? entry.opened_at) }, entry.state === "committed" ? ago(entry.committed_at) : null));
+  const head = h("th", { scope: "row" }, batchLink(dag, entry.batch.batch_number), h("span", { class: "under", title: time(entry.committed_at ?? entry.opened_at) }, entry.state === "committed" ? ago(entry.committed_at) : null));
   if (entry.state === "unknown") return h("tr", {}, head, h("td", { colspan: width - 1, class: "quiet" }, entry.sentence ?? "its report is not there"));
-  const changed = entry.counts ?? {};
+  const changed = entry.batch.counts ?? {};
   const cells = [
-    count(entry.steps), short(entry.rows_read), [short(entry.carried_over_rows), entry.carried_over_rows ? under(carried(entry)) : null],
+    count(entry.batch.steps), short(entry.rows_read), [short(entry.carried_over_rows), entry.carried_over_rows ? under(carried(entry)) : null],
     short(changed.insert), short(changed.delete), short(changed.update_after),
     bytes(entry.bytes_read), bytes(entry.decoded_bytes), bytes(entry.shuffled_bytes), bytes(entry.written_bytes),
     ...(delivers ? atSink(entry.delivery) : []),

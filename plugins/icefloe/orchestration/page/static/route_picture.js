@@ -39,13 +39,14 @@ export function routePicture(batch, tasks, routes, { isNarrow }) {
 }
 
 function figuresOf(batch) {
-  const changes = batch.counts ? Object.values(batch.counts).reduce((sum, each) => sum + each, 0) : null;
+  const { counts, steps } = batch.batch;
+  const changes = counts ? Object.values(counts).reduce((sum, each) => sum + each, 0) : null;
   const read = isKnown(batch.bytes_read) ? [`${bytes(batch.bytes_read)}`, `${short(batch.rows_read)} rows`] : null;
   const written = isKnown(batch.written_bytes) ? [bytes(batch.written_bytes), `${short(changes)} changes`] : null;
   const shuffled = isKnown(batch.shuffled_bytes) ? [bytes(batch.shuffled_bytes), `${short(batch.shuffled_rows)} rows`] : null;
   const carried = isKnown(batch.carried_over_rows) && batch.carried_over_rows ? `${percent(Math.min(batch.carried_over_rows, batch.rows_read), batch.rows_read)} carried over` : null;
   return {
-    plan: isKnown(batch.steps) ? `${count(batch.steps)} ${batch.steps === 1 ? "step" : "steps"}, ${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
+    plan: isKnown(steps) ? `${count(steps)} ${steps === 1 ? "step" : "steps"}, ${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
     shuffle_write: carried ?? (isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null),
     coalesce: isKnown(batch.ranges) ? `${count(batch.num_partitions)} → ${count(batch.ranges)} ranges` : isKnown(batch.num_partitions) ? `${count(batch.num_partitions)} partitions` : null,
     shuffle_read: isKnown(batch.ranges) ? `${count(batch.ranges)} ${batch.ranges === 1 ? "range" : "ranges"}` : null,
