@@ -27,7 +27,7 @@ def test_a_usable_pipeline_passes_every_check_and_no_file_is_left_behind(workspa
     assert set(marks(done).values()) == {"✓"}
     assert list(marks(done)) == [
         "file", "name", "release", "engine", "storage", "sink", "catalog", "table", "branch", "columns",
-        "identity", "names", "checkpoint",
+        "identity", "checkpoint",
     ]  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def test_a_column_called_like_one_of_ours(workspace: Workspace) -> None:
     with workspace.table.update_schema() as update:
         update.add_column("_batch", LongType())
     workspace.table.append(workspace.table.scan().to_arrow())
-    assert failed(icefloe("validate", workspace.folder / "events.yaml")) == {"names"}
+    assert failed(icefloe("validate", workspace.folder / "events.yaml")) == {"columns"}
 
 
 def test_a_meaning_edited_after_the_first_batch(workspace: Workspace) -> None:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
+from functools import cached_property
 from typing import TypeVar
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
@@ -102,47 +102,28 @@ class RangeRun:
         return attempt.outcome
 
 
-class RenewedFiles:
-    """A context in which a phase runs, entered again as long as new credentials bring the phase forward.
+class TableFiles:
+    """Access to the table's files, asked for when a task first needs it.
 
-    The catalog's credentials may expire before the phase ends. Tasks do not renew them, because executors need not
-    reach the catalog. The catalog is asked when a task first needs files.
-
-        files = RenewedFiles(running, reference)
-        while files.are_due:
-            with files:
-                ... files.access ...
+    The catalog's credentials may expire before a phase ends. Tasks do not renew them, because executors need not reach
+    the catalog.
     """
 
     def __init__(self, running: RunningBatch, reference: BatchReference) -> None:
         self._running = running
         self._reference = reference
-        self._access: TableAccess | None = None
         self._outputs_before = -1
-        self.are_due = True
 
-    @property
+    @cached_property
     def access(self) -> TableAccess:
-        if self._access is None:
-            self._access = self._fresh()
-        return self._access
+        return self._fresh()
 
-    def __enter__(self) -> None:
-        self.are_due = False
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool:
-        """True, which swallows the error, if files were refused and another try gets further."""
-        if not isinstance(error, FileRefusedError | FileUnansweredError):
-            return False
-        access, outputs = self._fresh(), self._outputs()
-        # The same credentials, or no task more than before: expired credentials were not the cause.
-        if access == self._access or outputs == self._outputs_before:
-            return False
-        logger.info("the phase goes on with new credentials, because the storage gave no files: %s", error)
-        self._access, self._outputs_before, self.are_due = access, outputs, True
-        return True
+    def renew(self) -> bool:
+        """Takes new credentials; False if expired ones were not the cause of a refusal."""
+        before, self.access = self.access, self._fresh()
+        outputs_before, self._outputs_before = self._outputs_before, self._outputs()
+        # The same credentials, or no task more than before.
+        return self.access != before and self._outputs_before != outputs_before
 
     def _fresh(self) -> TableAccess:
         return table_files(self._running.plan, self._reference)
@@ -168,34 +149,48 @@ def run_phase(
         deliver_batch(reference, engine, application=application)
         return
     running = reference.open()
-    files = RenewedFiles(running, reference)
-    while files.are_due:
-        with (
-            files,
-            running.naming_the_way_out(),
-            running.fenced(),
-            recorded_phase(running.written, phase, application=application) as tally,
-            tally.counting(running.requests),
-        ):
-            task_reference = TaskReference.of(reference, running.plan)
-            tasks = _Tasks(folder=running.folder, reference=task_reference, files=files, engine=engine, tally=tally)
-            if phase is Phase.SHUFFLE_READ:
-                tasks.read_ranges()
-            else:
-                missing = tasks.missing_map_tasks()
-                # Without a task left, the catalog is not asked for the table's files: it may be down.
-                require_success(
-                    tally.finish(engine.map(tasks.map_task_run(phase, missing), [*missing]) if missing else [])
-                )
+    files, is_done = TableFiles(running, reference), False
+    while not is_done:
+        try:
+            with (
+                running.naming_the_way_out(),
+                running.fenced(),
+                recorded_phase(running.written, phase, application=application) as tally,
+                tally.counting(running.requests),
+            ):
+                task_reference = TaskReference.of(reference, running.plan)
+                tasks = _Tasks(folder=running.folder, reference=task_reference, files=files, engine=engine, tally=tally)
+                tasks.run(phase)
+            is_done = True
+        except (FileRefusedError, FileUnansweredError) as error:
+            if not files.renew():
+                raise
+            logger.info("the phase goes on with new credentials, because the storage gave no files: %s", error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tasks(ReadsMapOutputs):
     folder: BatchFolder
     reference: TaskReference
-    files: RenewedFiles
+    files: TableFiles
     engine: Engine
     tally: PhaseTally
+
+    def run(self, phase: Phase) -> None:
+        """The tasks that the phase has left."""
+        if phase is Phase.SHUFFLE_READ:
+            # A damaged map output is made again, and the ranges that need it are read again. The epoch is the sum of
+            # the generations, which are all 0 where nothing was ever voided.
+            epoch = 0 if self._is_new() else None
+            until_readable(self.folder, load_coalesce_plan(self.folder), self, epoch=epoch)
+        else:
+            self._write_map_outputs(phase, self.tally)
+
+    def _write_map_outputs(self, phase: Phase, tally: PhaseTally) -> None:
+        missing = replace(self, tally=tally).missing_map_tasks()
+        if missing:
+            # Without a task left, the catalog is not asked for the table's files: it may be down.
+            require_success(tally.finish(self.engine.map(self.map_task_run(phase, missing), [*missing])))
 
     def map_task_run(self, phase: Phase, missing: Mapping[int, int]) -> MapTaskRun:
         """For tasks without a valid output, with the generations open for them."""
@@ -214,12 +209,6 @@ class _Tasks(ReadsMapOutputs):
         self.tally.begin(len(missing), of=len(sizes))
         return {map_id: generations[map_id] for map_id in missing}
 
-    def read_ranges(self) -> None:
-        """A damaged map output is made again, and the ranges that need it are read again."""
-        # The epoch is the sum of the generations, which are all 0 where nothing was ever voided.
-        epoch = 0 if self._is_new() else None
-        until_readable(self.folder, load_coalesce_plan(self.folder), self, epoch=epoch)
-
     def _is_new(self) -> bool:
         """No attempt before this one, and no void map output."""
         # Each look at a record is a request for each map task. A record that was lost since coalesce saw it is found
@@ -230,9 +219,7 @@ class _Tasks(ReadsMapOutputs):
         """Makes void or lost map outputs again, as a part of another phase."""
         again = PhaseTally.of(Phase.SHUFFLE_WRITE)
         try:
-            missing = replace(self, tally=again).missing_map_tasks()
-            task = self.map_task_run(Phase.SHUFFLE_WRITE, missing)
-            require_success(again.finish(self.engine.map(task, [*missing]) if missing else []))
+            self._write_map_outputs(Phase.SHUFFLE_WRITE, again)
         finally:
             record, tasks_run = self.tally.record, again.record.tasks_run
             record.map_tasks_run_again += tasks_run

@@ -218,7 +218,7 @@ def _check_table(session: PipelineSession, checks: Checklist) -> None:
     schema = checks.run("columns", table.schema, lambda found: f"{len(found.arrow)} of types that can be read")
     if schema is not None:
         checks.run("identity", table.identity, identity_text)
-        shape = checks.run(
+        checks.run(
             "columns",
             table.shape,
             lambda found: (
@@ -226,9 +226,6 @@ def _check_table(session: PipelineSession, checks: Checklist) -> None:
                 + ("" if found.row_filter is None else f", of the rows where {found.row_filter.text}")
             ),
         )
-        if shape is not None:
-            no_clash = "no column is called like one of icefloe's"
-            checks.run("names", table.refuse_reserved_columns, lambda _: no_clash)
     if pipeline.pin:
         checks.run("pin", lambda: may_pin(session), partial(_pin_text, session))
     checks.run(

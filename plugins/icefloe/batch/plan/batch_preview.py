@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.claim_batch import refuse_rows_without_key
+from icefloe.batch.open.claim_batch import refuse_rows_without_key, refuse_unfit_sink
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.plan.make_plan import PlannedBatch, plan_of, refuse_excessive_scan, refuse_unfit
+from icefloe.batch.plan.make_plan import PlannedBatch, plan_of, refuse_excessive_scan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import refuse_reserved_columns
@@ -51,10 +51,10 @@ class TableCheck:
             return chosen
 
     def shape(self) -> RowShape:
-        """Shape of the selected columns, with the filter."""
+        """Shape of the selected columns, none of which has a name of icefloe's own, with the filter."""
         pipeline = self.session.pipeline
         with with_lines(pipeline):
-            return RowShape.of(
+            shape = RowShape.of(
                 self.schema(),
                 identity=Identity(policy="none"),
                 columns=pipeline.columns,
@@ -62,10 +62,8 @@ class TableCheck:
                 filter_as_written=pipeline.as_written.filter,
                 table=pipeline.table,
             )
-
-    def refuse_reserved_columns(self) -> None:
-        """Refuses delivered columns with names of icefloe's own."""
-        refuse_reserved_columns(self.shape().delivered.arrow.names, table=self.session.pipeline.table)
+        refuse_reserved_columns(shape.delivered.arrow.names, table=pipeline.table)
+        return shape
 
 
 class NoBatch(StrEnum):
@@ -147,5 +145,7 @@ def next_plannable(session: PipelineSession) -> int | None:
     batch = next_batch(session)
     if batch is None:
         return None
-    refuse_unfit(batch)
+    refuse_unfit_sink(batch)
+    if session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
+        refuse_excessive_scan(batch, plan_of(batch))
     return batch.offset.batch_number

@@ -6,7 +6,6 @@ from itertools import accumulate
 from typing import Final
 
 from icefloe.batch.context.batch_folder import load_plan
-from icefloe.batch.open.claim_batch import refuse_unfit_sink
 from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.plan.map_tasks import PlannedFile, divided_tasks, map_task_document, map_tasks
 from icefloe.batch.plan_document import PLAN, MapTask, Plan
@@ -219,13 +218,6 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
                 warnings=(*offset.warnings, *batch.warnings),
             ),
         )
-
-
-def refuse_unfit(batch: NextBatch) -> None:
-    """Makes the checks that need the batch. Plans it only if ``max_scan_bytes`` is set."""
-    refuse_unfit_sink(batch)
-    if batch.session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
-        refuse_excessive_scan(batch, plan_of(batch))
 
 
 def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None:
