@@ -14,7 +14,6 @@ from icefloe.errors import TerminalError
 
 __all__ = [
     "LEFT_OUT_IF_EMPTY",
-    "LEFT_OUT_IF_FALSE",
     "LEFT_OUT_IF_NONE",
     "STRICT",
     "Hash128",
@@ -35,11 +34,8 @@ STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_byt
 LEFT_OUT_IF_NONE: Final = Field(exclude_if=lambda value: value is None)
 """Marks a key that most documents do without."""
 
-LEFT_OUT_IF_FALSE: Final = Field(exclude_if=lambda value: value is False)
-"""The same for a key that is true or false."""
-
 LEFT_OUT_IF_EMPTY: Final = Field(exclude_if=lambda value: not value)
-"""The same for a key that is a list, or a number that is 0 by default."""
+"""The same for a key that is a list, true or false, or a number that is 0 by default."""
 
 _UNPLAIN: Final = re.compile(r"[^ -~\n]")
 

@@ -19,6 +19,7 @@ from icefloe.sinks.sink import PartDelivery
 __all__ = ["BatchDelivery", "BatchReport"]
 
 _EXTREMES: Final = 5
+_SUMMED: Final = ("documents", "repeated", "retries", "refused", "dead_letters", "superseded", "bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +115,7 @@ class BatchDelivery:
             sink=sink,
             url=url,
             parts=len(deliveries),
-            documents=sum(each.documents for each in deliveries),
-            repeated=sum(each.repeated for each in deliveries),
-            retries=sum(each.retries for each in deliveries),
-            refused=sum(each.refused for each in deliveries),
-            dead_letters=sum(each.dead_letters for each in deliveries),
-            superseded=sum(each.superseded for each in deliveries),
-            bytes=sum(each.bytes for each in deliveries),
+            **{name: sum(getattr(each, name) for each in deliveries) for name in _SUMMED},
             visible_at=visible_at,
             lag_seconds=lag_seconds,
             seconds=seconds,

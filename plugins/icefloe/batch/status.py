@@ -40,7 +40,6 @@ logger = logging.getLogger(__name__)
 
 _RECENT: Final = 50
 _TASKS: Final = tuple(FlowTask)
-_BEFORE_A_BATCH: Final = (FlowTask.WAIT_FOR_SNAPSHOT, FlowTask.PLAN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,27 +234,14 @@ class PipelineStatus(TableFacts):
         """The status after a task that failed."""
         return replace(self, trouble=trouble, updated_at=trouble.at)
 
-    def trouble_after(self, phase: str | None, batch_number: int | None) -> Trouble | None:
-        """The trouble that is left after the success of a task.
-
-        Args:
-            phase: None: no task succeeded.
-            batch_number: a commit may be repeated long after its batch: later trouble stays. None: no batch is later.
-        """
-        if self.trouble is None or (batch_number is not None and batch_number < self._troubled_batch(self.trouble)):
-            return self.trouble
-        return None if phase is not None and self.trouble.is_over_after(phase) else self.trouble
+    def trouble_after(self, phase: str | None) -> Trouble | None:
+        """The trouble that is left after the success of a task; None: no task succeeded."""
+        is_over = self.trouble is not None and phase is not None and self.trouble.is_over_after(phase)
+        return None if is_over else self.trouble
 
     def is_past(self, batch_number: int) -> bool:
         """True if it shows a later batch."""
         return any(each is not None and each > batch_number for each in (self.open_batch, self.last_batch))
-
-    def _troubled_batch(self, trouble: Trouble) -> int:
-        """The open batch, or the next one if the task comes before its opening."""
-        if self.open_batch is not None:
-            return self.open_batch
-        last = -1 if self.last_batch is None else self.last_batch
-        return last + 1 if trouble.phase in _BEFORE_A_BATCH else last
 
 
 def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tuple[RecentBatch, ...]:
@@ -297,7 +283,7 @@ def publish_status(
     """Writes the status of a pipeline and returns it; None if there is none to write. Errors are logged.
 
     Args:
-        phase: the task that succeeded; its trouble and that of earlier tasks is over, unless it is of a later batch.
+        phase: the task that succeeded; its trouble and that of earlier tasks is over.
         dag_id: None: as before.
         report: of a batch that this run committed or found committed.
         is_stale: True if the session's table has to be loaded again.
@@ -425,7 +411,7 @@ def status_of(
         load_part=load_part,
         last_batch=None if cursor is None else cursor.batch_number,
         last_committed_at=_committed_at(checkpoint, cursor),
-        trouble=before.trouble_after(phase, None if report is None else report.batch.batch_number),
+        trouble=before.trouble_after(phase),
         pins=None if table is None else pins_of(table, pipeline.name, view),
         recent=recent,
         last_delivery=delivery,

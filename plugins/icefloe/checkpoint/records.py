@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict
 
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
-from icefloe.documents import LEFT_OUT_IF_FALSE, LEFT_OUT_IF_NONE, STRICT, SnapshotId
+from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, SnapshotId
 from icefloe.iceberg.step import LoadPart, RecordedSnapshot, Step
 from icefloe.units import time_of_ms
 
@@ -53,7 +53,7 @@ class Cursor:
     batch_number: int
     snapshot_id: SnapshotId | None
     load_part: LoadPart | None = None
-    is_beginning: Annotated[bool, LEFT_OUT_IF_FALSE] = False
+    is_beginning: Annotated[bool, LEFT_OUT_IF_EMPTY] = False
     pipeline_since: Annotated[int | None, LEFT_OUT_IF_NONE] = None
     snapshot: Annotated[RecordedSnapshot | None, LEFT_OUT_IF_NONE] = None
 

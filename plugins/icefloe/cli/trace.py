@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,8 +44,6 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import with_lines
 from icefloe.sinks.sink import Sink
 from icefloe.storage.store import KeyMissingError
-
-_LARGEST: Final = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +146,6 @@ def _quoted(name: str) -> str:
 
 
 def _comparison(value: object) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        if math.isnan(value):
-            return "is nan"
-        # Only infinity is beyond the largest double, and a filter's text has no word for infinity.
-        return f"> {_digits(_LARGEST)}" if value > 0 else f"< {_digits(-_LARGEST)}"
     if isinstance(value, bool):
         return f"= {str(value).lower()}"
     if isinstance(value, int):

@@ -80,12 +80,6 @@ def test_a_failed_task_is_reported_without_the_table_and_forgotten_after_the_nex
     assert published(workshop, phase="commit").trouble is None
 
 
-def fail(workshop: Workshop, phase: str) -> Trouble:
-    session, trouble = workshop.session(), Trouble.now("the disk is full", phase=phase, is_final=False)
-    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
-    return trouble
-
-
 def delivered(workshop: Workshop, number: int) -> BatchReport:
     """One more batch, whose commit is published."""
     workshop.append([number])
@@ -93,20 +87,6 @@ def delivered(workshop: Workshop, number: int) -> BatchReport:
     assert report is not None
     published(workshop, phase="commit", report=report)
     return report
-
-
-@pytest.mark.parametrize(("is_open", "phase"), [(True, "shuffle_read"), (True, "commit"), (False, "plan")])
-def test_the_trouble_of_a_later_batch_outlasts_a_commit_that_is_repeated(
-    workshop: Workshop, is_open: bool, phase: str
-) -> None:
-    report = delivered(workshop, 0)
-    if is_open:
-        workshop.append([1])
-        workshop.open()
-        published(workshop)
-    trouble = fail(workshop, phase)
-    status = published(workshop, phase="commit", report=report)
-    assert (status.trouble, status.open_batch) == (trouble, 1 if is_open else None)
 
 
 def test_an_old_batch_that_is_reported_again_leaves_the_last_batch_and_its_delivery(workshop: Workshop) -> None:
