@@ -46,11 +46,11 @@ def test_a_batch_is_shown_with_phases_and_spread(workspace: Workspace, two_batch
     done = icefloe("show", two_batches, "--batch", 1)
     assert done.code == 0
     lines = [line.split() for line in done.out.splitlines() if line]
-    assert ["update_after", "2"] in lines
+    assert ["update", "after", "2"] in lines
     phases = ["plan", "shuffle_write", "coalesce", "shuffle_read", "commit"]
     assert [line[0] for line in lines if line[0] in phases] == phases
     assert "map task bytes" in done.out
-    assert "range time" in done.out
+    assert "range seconds" in done.out
     kept = json.loads((workspace.storage() / "checkpoints/events/reports/1.json").read_text())
     as_json = icefloe("show", two_batches, "--json")
     assert (as_json.document, len(as_json.out.splitlines())) == (kept, 1)

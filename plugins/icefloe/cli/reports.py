@@ -10,7 +10,7 @@ from typing import Any, Final
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.plan.batch_preview import next_plannable
-from icefloe.batch.report import BatchDelivery, BatchReport
+from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus, load_status, status_of
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import BatchOutcome, OffsetRecord
@@ -20,7 +20,7 @@ from icefloe.cli.pipeline_session import (
     open_checkpoint,
     open_session,
 )
-from icefloe.cli.screen import Screen, batch_text, id_text, seconds_text
+from icefloe.cli.screen import Screen, seconds_text
 from icefloe.documents import dump_document
 from icefloe.errors import IcefloeError, UsageError
 from icefloe.iceberg.history.history import History
@@ -35,7 +35,7 @@ def status(arguments: Namespace, screen: Screen) -> None:
     """
     with screen.under_way("looking"):
         document = _document(load_named_pipeline(arguments))
-    screen.facts((name.replace("_", " "), _text(value)) for name, value in _flat(document))
+    screen.facts(_rows(document))
     screen.answer(document)
 
 
@@ -89,12 +89,23 @@ def _seconds(found: PipelineStatus) -> float | None:
     return round(max(0.0, waited.total_seconds()), 3)
 
 
-def _flat(document: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+_UNNAMED: Final = ("batch", "counts")
+
+
+def _rows(document: Mapping[str, Any], *, above: str = "") -> Iterator[tuple[str, str]]:
+    """The single values of a document for people, a nested one behind the name of its mapping."""
     for name, value in document.items():
         if isinstance(value, Mapping):
-            yield from ((f"{name} {below}", each) for below, each in value.items())
-        else:
-            yield name, value
+            yield from _rows(value, above=above if name in _UNNAMED else f"{name.replace('_', ' ')} ")
+        elif not isinstance(value, list):
+            yield f"{above}{name.replace('_', ' ')}", _in_words(name, value)
+
+
+def _in_words(name: str, value: Any) -> str:
+    """A value with the unit that its name says."""
+    if value is not None and name.endswith("seconds"):
+        return seconds_text(value)
+    return format_bytes(value) if value is not None and "bytes" in name.split("_") else _text(value)
 
 
 def _text(value: object) -> str:
@@ -170,6 +181,7 @@ def _cells(document: Mapping[str, Any], *, delivers: bool) -> Iterator[str]:
 
 
 _PHASES: Final = ("phase", "took", "tries", "tasks run", "found done", "failed", "adopted", "map tasks again")
+_SPREADS: Final = ("map_task_bytes", "map_task_seconds", "range_bytes", "range_seconds")
 _SPREAD: Final = ("of", "min", "p25", "median", "p75", "max", "largest")
 
 
@@ -185,11 +197,11 @@ def show(arguments: Namespace, screen: Screen) -> None:
         report = None if checkpoint.committed(number) is None else BatchReport.load(checkpoint, number)
         opened = checkpoint.offset(number)
     if report is not None:
-        _show_report(report, screen)
         document = json.loads(dump_document(report))
+        _show_report(report, document, screen)
     elif opened is not None:
         document = _open_document(opened)
-        screen.facts((name.replace("_", " "), "-" if value is None else str(value)) for name, value in document.items())
+        screen.facts(_rows(document))
     else:
         known = "it has none yet" if latest is None else f"it has batches 0 to {latest}"
         raise UsageError(f"{checkpoint.url} has no batch {number}: {known}; see icefloe batches", batch_number=number)
@@ -209,12 +221,12 @@ def _open_document(opened: OffsetRecord) -> dict[str, object]:
     }
 
 
-def _show_report(report: BatchReport, screen: Screen) -> None:
-    screen.facts(_facts(report))
+def _show_report(report: BatchReport, document: Mapping[str, Any], screen: Screen) -> None:
+    screen.facts(_rows({name: value for name, value in document.items() if name not in ("version", *_SPREADS)}))
     if report.phases:
         screen.say("")
         screen.table(_PHASES, map(_phase_row, report.phases), numbers=_PHASES[1:])
-    spreads = list(_spreads(report))
+    spreads = [_spread_row(name, document[name]) for name in _SPREADS if document[name] is not None]
     if spreads:
         screen.say("")
         screen.table(_SPREAD, spreads, numbers=_SPREAD[1:-1])
@@ -222,56 +234,12 @@ def _show_report(report: BatchReport, screen: Screen) -> None:
         screen.say(f"warning: {warning}")
 
 
-def _facts(report: BatchReport) -> Iterator[tuple[str, str]]:
-    yield "batch", batch_text(report.batch.batch_number, report.backfill_id)
-    yield "committed at", report.committed_at
-    yield "took", seconds_text(report.seconds)
-    yield "route", report.route.value
-    yield "after snapshot", id_text(report.batch.after_snapshot_id)
-    yield "up to snapshot", id_text(report.batch.up_to_snapshot_id)
-    yield "steps", f"{report.batch.steps:,}, and {report.skipped_replace_snapshots:,} replace snapshots skipped"
-    yield "read", f"{report.rows_read:,} rows, {format_bytes(report.bytes_read)}"
-    if report.decoded_bytes is not None:
-        yield "decoded", format_bytes(report.decoded_bytes)
-    yield "carried over", f"{report.carried_over_rows:,} rows"
-    yield "shuffled", f"{report.shuffled_rows:,} rows, {format_bytes(report.shuffled_bytes)}"
-    if report.fetched_blocks is not None and report.fetched_bytes is not None:
-        yield "fetched", f"{report.fetched_blocks:,} blocks, {format_bytes(report.fetched_bytes)}"
-    yield "written", format_bytes(report.written_bytes)
-    yield from ((change, f"{count:,}") for change, count in report.batch.counts.items())
-    yield "map tasks", f"{report.map_tasks:,}"
-    if report.map_outputs_redone:
-        yield "map outputs made again", f"{report.map_outputs_redone:,}"
-    yield "ranges", f"{report.ranges:,} of {report.num_partitions:,} partitions"
-    if report.delivery is not None:
-        yield from _delivery_facts(report.delivery)
-
-
-def _delivery_facts(delivery: BatchDelivery) -> Iterator[tuple[str, str]]:
-    yield "delivered to", f"{delivery.sink} {delivery.url}"
-    yield "documents", f"{delivery.documents:,}, {delivery.repeated:,} of them were there already"
-    yield "sent", f"{format_bytes(delivery.bytes)}, {delivery.retries:,} requests again"
-    yield "refused for now", f"{delivery.refused:,}"
-    yield "dead letters", f"{delivery.dead_letters:,}"
-    if delivery.superseded:
-        yield "superseded", f"{delivery.superseded:,}"
-    yield "visible at", delivery.visible_at
-    yield "visible after", seconds_text(delivery.lag_seconds)
-
-
 def _phase_row(phase: PhaseRecord) -> Sequence[str]:
     counts = (phase.tasks_run, phase.tasks_found, phase.tasks_failed, phase.tasks_adopted, phase.map_tasks_run_again)
     return (phase.phase, seconds_text(phase.seconds), str(phase.attempts), *(f"{count:,}" for count in counts))
 
 
-def _spreads(report: BatchReport) -> Iterator[Sequence[str]]:
-    for name, spread, text in (
-        ("map task bytes", report.map_task_bytes, format_bytes),
-        ("map task time", report.map_task_seconds, seconds_text),
-        ("range bytes", report.range_bytes, format_bytes),
-        ("range time", report.range_seconds, seconds_text),
-    ):
-        if spread is not None:
-            values = (spread.minimum, spread.p25, spread.median, spread.p75, spread.maximum)
-            largest = ", ".join(f"{extreme.number}: {text(extreme.value)}" for extreme in spread.largest[:3])
-            yield (name, *map(text, values), largest)
+def _spread_row(name: str, spread: Mapping[str, Any]) -> Sequence[str]:
+    values = (_in_words(name, spread[each]) for each in ("minimum", "p25", "median", "p75", "maximum"))
+    largest = ", ".join(f"{each['number']}: {_in_words(name, each['value'])}" for each in spread["largest"][:3])
+    return (name.replace("_", " "), *values, largest)

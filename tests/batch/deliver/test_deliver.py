@@ -46,9 +46,9 @@ def test_the_command_line_says_what_the_sink_took(lab: Delivered) -> None:
     lines = dict(
         re.split(r" {2,}", line.strip(), maxsplit=1) for line in shown.out.splitlines() if "  " in line.strip()
     )
-    assert lines["delivered to"] == f"documents {lab.target.as_uri()}"
-    assert lines["documents"] == "3, 0 of them were there already"
-    assert (lines["dead letters"], lines["visible at"]) == ("0", lab.report(0)["delivery"]["visible_at"])
+    assert (lines["delivery sink"], lines["delivery url"]) == ("documents", lab.target.as_uri())
+    assert (lines["delivery documents"], lines["delivery repeated"], lines["delivery dead letters"]) == ("3", "0", "0")
+    assert lines["delivery visible at"] == lab.report(0)["delivery"]["visible_at"]
     header, row = icefloe("batches", file).out.splitlines()
     assert header.endswith("documents  dead letters  visible after")
     assert row.split()[-4:-2] == ["3", "0"]
