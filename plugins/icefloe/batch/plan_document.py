@@ -131,28 +131,26 @@ class FileTerms:
     __pydantic_config__ = STRICT
 
     terms: tuple[tuple[int, int, int], ...]
-    delete_states: tuple[DeleteState, ...] = ()
+    delete_states: Annotated[tuple[DeleteState, ...], LEFT_OUT_IF_EMPTY] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWork:
-    """One data file, with terms of its own or the place of terms that it shares in the map task; see `FileTerms`."""
+    """One data file, and the place of its terms among those of the map task."""
 
     __pydantic_config__ = STRICT
 
     data_file: DataFile
-    terms: Annotated[tuple[tuple[int, int, int], ...], LEFT_OUT_IF_EMPTY] = ()
-    delete_states: tuple[DeleteState, ...] = ()
-    shared: Annotated[int | None, Field(ge=0), LEFT_OUT_IF_NONE] = None
-
-    def __post_init__(self) -> None:
-        if (self.shared is None) != bool(self.terms):
-            raise ValueError("a data file must have either terms of its own or the place of shared terms")
+    terms: Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapTask:
-    """One task of phase one: files that probably hold the same rows, bounded by bytes."""
+    """One task of phase one: files that probably hold the same rows, bounded by bytes.
+
+    Attributes:
+        terms: each once. A hundred delete files that each reach 2,000 data files would make 400,000 terms otherwise.
+    """
 
     __pydantic_config__ = STRICT
 
@@ -160,20 +158,11 @@ class MapTask:
     map_id: int
     files: tuple[FileWork, ...]
     delete_files: tuple[DeleteFile, ...] = ()
-    shared_terms: Annotated[tuple[FileTerms, ...], LEFT_OUT_IF_EMPTY] = ()
+    terms: tuple[FileTerms, ...]
 
     def __post_init__(self) -> None:
-        if any(work.shared is not None and work.shared >= len(self.shared_terms) for work in self.files):
-            raise ValueError("a data file names shared terms that the map task lacks")
-
-    def terms_of_files(self) -> list[FileTerms]:
-        """The terms of each file; files that share terms have the same object."""
-        return [
-            FileTerms(terms=work.terms, delete_states=work.delete_states)
-            if work.shared is None
-            else self.shared_terms[work.shared]
-            for work in self.files
-        ]
+        if any(work.terms >= len(self.terms) for work in self.files):
+            raise ValueError("a data file names terms that the map task lacks")
 
     @property
     def size_bytes(self) -> int:

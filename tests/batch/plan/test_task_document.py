@@ -64,7 +64,8 @@ def test_every_term_comes_back_with_the_delete_files_that_it_names(files: list[t
     named = {number for terms in files for term in terms for number in term.delete_files}
     assert sorted(file.path for file in document.delete_files) == sorted(f"d{number}" for number in named)
     assert [work.data_file for work in document.files] == [each.data_file for each in tasks]
-    for given_task, found_terms in zip(tasks, document.terms_of_files(), strict=True):
+    of_files = [document.terms[work.terms] for work in document.files]
+    for given_task, found_terms in zip(tasks, of_files, strict=True):
         sets = delete_sets(found_terms)
         assert sets[0] == frozenset()
         found = [
@@ -128,7 +129,7 @@ def test_a_document_is_as_it_was_written_and_is_read() -> None:
     document = map_task_document(4, golden_tasks(), {number: equality_deletes(number) for number in (3, 5, 7)})
     assert dump_document(document) == golden()
     assert load_document(MapTask, golden(), what="the document") == document
-    assert [work.shared for work in document.files] == [0, None, 0, None, None]
+    assert [work.terms for work in document.files] == [0, 1, 0, 2, 2]
 
 
 def part_of_a_file() -> ScanTask:
@@ -144,13 +145,6 @@ def test_a_part_of_a_file_is_written_and_read() -> None:
     assert document.size_bytes == 60
 
 
-@pytest.mark.parametrize(
-    ("written", "damaged", "said"),
-    [
-        (b'"shared": 0', b'"shared": 1', "names shared terms that the map task lacks"),
-        (b',\n   "shared": 0', b"", "terms of its own or the place of shared terms"),
-    ],
-)
-def test_a_file_without_terms_is_refused(written: bytes, damaged: bytes, said: str) -> None:
-    with pytest.raises(TerminalError, match=said):
-        load_document(MapTask, golden().replace(written, damaged, 1), what="the document")
+def test_a_file_whose_terms_are_missing_is_refused() -> None:
+    with pytest.raises(TerminalError, match="names terms that the map task lacks"):
+        load_document(MapTask, golden().replace(b'"terms": 0', b'"terms": 3', 1), what="the document")

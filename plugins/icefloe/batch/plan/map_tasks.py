@@ -1,6 +1,5 @@
 """Which files a map task reads, large ones divided by row groups, and its document."""
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -287,30 +286,18 @@ def _part(file: ScanTask, groups: Sequence[RowGroupSize], cut: _Cut) -> ScanTask
 
 
 def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapping[int, DeleteFile]) -> MapTask:
-    """The document of a map task.
-
-    Files share terms if several have the same and a delete file is in force: a hundred delete files that each reach
-    2,000 data files would take 400,000 terms otherwise.
-    """
-    # Data files with equal terms share one tuple.
-    keys = [id(task.terms) for task in tasks]
-    terms_of = {key: task.terms for key, task in zip(keys, tasks, strict=True)}
+    """The document of a map task."""
+    # Data files with equal terms mostly share one tuple.
+    terms_of = {id(task.terms): task.terms for task in tasks}
     named = NO_DELETES.union(*(term.delete_files for terms in terms_of.values() for term in terms))
     places = {number: place for place, number in enumerate(named)}
     written = {key: _written(terms, places) for key, terms in terms_of.items()}
-    # Without delete files a term is as short as the place of a shared one.
-    shared = [key for key, files in Counter(keys).items() if files > 1 and written[key].delete_states]
-    shared_places = {key: place for place, key in enumerate(shared)}
+    distinct = {terms: place for place, terms in enumerate(dict.fromkeys(written.values()))}
     return MapTask(
         map_id=map_id,
-        files=tuple(
-            FileWork(data_file=task.data_file, shared=shared_places[key])
-            if key in shared_places
-            else FileWork(data_file=task.data_file, terms=written[key].terms, delete_states=written[key].delete_states)
-            for key, task in zip(keys, tasks, strict=True)
-        ),
+        files=tuple(FileWork(data_file=task.data_file, terms=distinct[written[id(task.terms)]]) for task in tasks),
         delete_files=tuple(delete_files[number] for number in named),
-        shared_terms=tuple(written[key] for key in shared),
+        terms=tuple(distinct),
     )
 
 

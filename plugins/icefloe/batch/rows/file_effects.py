@@ -367,10 +367,9 @@ def task_file_effects(
 def _file_effects(
     task: MapTask, deleted_by: Callable[[DataFile, Sequence[int]], Mapping[int, BitMap64]]
 ) -> list[FileEffects]:
-    shared = [TermEffects(terms) for terms in task.shared_terms]
+    terms = [TermEffects(each) for each in task.terms]
     rows = []
-    for work, terms in zip(task.files, task.terms_of_files(), strict=True):
-        prepared = TermEffects(terms) if work.shared is None else shared[work.shared]
-        effects = prepared.on(work.data_file.record_count, partial(deleted_by, work.data_file))
+    for work in task.files:
+        effects = terms[work.terms].on(work.data_file.record_count, partial(deleted_by, work.data_file))
         rows.append(FileEffects(data_file=work.data_file, effects=effects))
     return rows
