@@ -45,7 +45,7 @@ def test_a_circle_on_a_side_branch_disturbs_nobody(workspace: Workspace) -> None
         loaded = load_pipeline(pipeline)
         assert work_of(loaded).is_due
         assert len(page_documents._load(loaded)["snapshots"]) == 2
-        assert page_documents._look(loaded, cursor, None, is_loading=False)["lag_snapshots"] == 1
+        assert page_documents._look(loaded, {"cursor_snapshot_id": str(cursor)})["lag_snapshots"] == 1
         for command in ("validate", "plan", "status", "run", "verify"):
             done = icefloe(command, pipeline)
             assert (command, done.code, done.err) == (command, 0, "")
@@ -69,7 +69,7 @@ def test_a_circle_on_the_branch_that_is_read_is_one_sentence(workspace: Workspac
         with pytest.raises(TerminalError, match=sentence):
             page_documents._load(loaded)
         with pytest.raises(TerminalError, match=sentence):
-            page_documents._look(loaded, cursor, None, is_loading=False)
+            page_documents._look(loaded, {"cursor_snapshot_id": str(cursor)})
         for command in ("validate", "plan", "status", "run"):
             done = icefloe(command, pipeline)
             assert (command, done.code, sentence in done.out + done.err) == (command, 65, True), done

@@ -86,7 +86,7 @@ def test_neither_sensor_nor_page_imports_it(pipeline: Path, mark: Path) -> None:
 
     assert work_of(load_pipeline(pipeline)).is_due
     assert len(page_documents._load(load_pipeline(pipeline))["snapshots"]) == 1
-    assert page_documents._look(load_pipeline(pipeline), None, None, is_loading=False)["lag_snapshots"] == 1
+    assert page_documents._look(load_pipeline(pipeline), {})["lag_snapshots"] == 1
     assert not mark.exists()
 
 

@@ -1,7 +1,6 @@
 """A pipeline checked against its table, and its next batch; nothing is written."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.claim_batch import refuse_rows_without_key, refuse_unfit_sink
@@ -66,13 +65,6 @@ class TableCheck:
         return shape
 
 
-class NoBatch(StrEnum):
-    """Why a run would deliver nothing."""
-
-    NOTHING_TO_DO = "nothing to do"
-    DELIVERED_BEFORE = "delivered before"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPreview:
     """A batch as a run would plan it.
@@ -126,17 +118,19 @@ class BatchPreview:
         return None
 
 
-def preview_batch(
-    session: PipelineSession, request: RequestedRange | None, *, cores: int | None
-) -> BatchPreview | NoBatch:
-    """Plans the batch that a run would deliver. ``cores`` are those of the Spark master."""
+def preview_batch(session: PipelineSession, request: RequestedRange | None, *, cores: int | None) -> BatchPreview | str:
+    """Plans the batch that a run would deliver, or says why it would deliver none.
+
+    Args:
+        cores: those of the Spark master.
+    """
     batch = next_batch(session, cores=cores) if request is None else requested_batch(session, request, cores=cores)
     if batch is None:
-        return NoBatch.NOTHING_TO_DO
+        return "nothing to do"
     if not batch.is_resumed:
         refuse_rows_without_key(session, batch.offset.spec.identity)
     elif batch.session.checkpoint.committed(batch.offset.batch_number) is not None:
-        return NoBatch.DELIVERED_BEFORE
+        return "delivered before"
     return BatchPreview(batch=batch, planned=plan_of(batch))
 
 

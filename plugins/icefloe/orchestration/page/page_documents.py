@@ -52,12 +52,10 @@ class TableWatch:
             if status.value is None and status.sentence is not None:
                 continue  # nobody knows the cursor
             written = status.value or {}
-            cursor, is_loading = written.get("cursor_snapshot_id"), bool(written.get("load_part"))
-            cursor_id = None if cursor is None else int(cursor)
             # With the cursor in the key: after a batch, a look from before it is not an old answer but none.
-            name = names[key] = f"{pipeline.table} of {key} since {cursor_id} {is_loading}"
-            since = written.get("cursor_timestamp")
-            looks[name] = partial(_look, pipeline, cursor_id, since, is_loading=is_loading)
+            cursor = f"{written.get('cursor_snapshot_id')} {written.get('load_part')}"
+            name = names[key] = f"{pipeline.table} of {key} since {cursor}"
+            looks[name] = partial(_look, pipeline, written)
             lanes[name] = str(pipeline.catalog)
         found = self._cache.get(looks, lanes=lanes)
         return {key: found[name] for key, name in names.items()}
@@ -76,14 +74,16 @@ def as_of_now(status: Found, look: Found) -> Found:
     return Found(value={**status.value, **look.value}, sentence=status.sentence)
 
 
-def _look(
-    pipeline: Pipeline, cursor_snapshot_id: int | None, cursor_timestamp: str | None, *, is_loading: bool
-) -> dict[str, Any]:
+def _look(pipeline: Pipeline, status: Mapping[str, Any]) -> dict[str, Any]:
     expanded, table = _open(pipeline)
+    cursor = status.get("cursor_snapshot_id")
     facts = TableFacts.of(
-        table, branch=expanded.branch, cursor_snapshot_id=cursor_snapshot_id, cursor_timestamp=cursor_timestamp,
-        is_loading=is_loading,
-    )  # fmt: skip
+        table,
+        branch=expanded.branch,
+        cursor_snapshot_id=None if cursor is None else int(cursor),
+        cursor_timestamp=status.get("cursor_timestamp"),
+        is_loading=bool(status.get("load_part")),
+    )
     return {**json.loads(dump_document(facts)), "updated_at": now_text()}
 
 
