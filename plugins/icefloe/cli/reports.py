@@ -103,19 +103,21 @@ def _rows(document: Mapping[str, Any], *, above: str = "") -> Iterator[tuple[str
 
 def _in_words(name: str, value: Any) -> str:
     """A value with the unit that its name says."""
-    if value is not None and name.endswith("seconds"):
-        return seconds_text(value)
-    return format_bytes(value) if value is not None and "bytes" in name.split("_") else _text(value)
-
-
-def _text(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+    if name.endswith("seconds"):
+        return seconds_text(value)
+    if "bytes" in name.split("_"):
+        return format_bytes(value)
+    is_count = type(value) in (int, float) and not name.endswith(("batch", "batch_number"))
+    return f"{value:,}" if is_count else str(value)
 
 
-_COLUMNS: Final = ("batch", "state", "at", "route", "steps", "inserted", "deleted", "updated", "read", "took")
-_OF_SINK: Final = ("documents", "dead letters", "visible after")
+_COLUMNS: Final = {
+    "batch": "batch", "state": "state", "at": "at", "route": "route", "steps": "steps", "inserted": "insert",
+    "deleted": "delete", "updated": "update_after", "read": "bytes_read", "took": "seconds",
+}  # fmt: skip
+_OF_SINK: Final = {"documents": "documents", "dead letters": "dead_letters", "visible after": "lag_seconds"}
 
 
 def batches(arguments: Namespace, screen: Screen) -> None:
@@ -126,15 +128,18 @@ def batches(arguments: Namespace, screen: Screen) -> None:
         documents = list(_documents(checkpoint, limit=arguments.limit))
     if documents:
         delivers = any("delivery" in document for document in documents)
-        columns = (*_COLUMNS, *_OF_SINK) if delivers else _COLUMNS
-        rows = [list(_cells(document, delivers=delivers)) for document in documents]
-        screen.table(columns, rows, numbers=set(columns) - {"state", "at", "route"})
+        columns = _COLUMNS | _OF_SINK if delivers else _COLUMNS
+        shown = [
+            document | document.get("delivery", {}) | {"seconds": document.get("seconds")} for document in documents
+        ]
+        rows = [[_in_words(key, document.get(key)) for key in columns.values()] for document in shown]
+        screen.table(tuple(columns), rows, numbers=set(columns) - {"state", "at", "route"})
     else:
         screen.say(f"{pipeline.name}: no batch yet")
     screen.answer({"pipeline": pipeline.name, "backfill_id": arguments.backfill, "batches": documents})
 
 
-def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, object]]:
+def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, Any]]:
     latest = checkpoint.latest_batch()
     if latest is None:
         return
@@ -149,7 +154,7 @@ def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, obje
             yield {"batch": number, "state": "open", "at": opened_at, "route": None, "steps": steps}
 
 
-def _committed(report: BatchReport, outcome: BatchOutcome) -> dict[str, object]:
+def _committed(report: BatchReport, outcome: BatchOutcome) -> dict[str, Any]:
     return {
         "batch": report.batch.batch_number,
         "state": "committed" if outcome is BatchOutcome.DELIVERED else outcome.value.replace("_", " "),
@@ -161,23 +166,6 @@ def _committed(report: BatchReport, outcome: BatchOutcome) -> dict[str, object]:
         "seconds": report.seconds,
         **({} if report.delivery is None else {"delivery": asdict(report.delivery)}),
     }
-
-
-def _cells(document: Mapping[str, Any], *, delivers: bool) -> Iterator[str]:
-    yield str(document["batch"])
-    yield document["state"]
-    yield document["at"] or "-"
-    yield document["route"] or "-"
-    for count in ("steps", "insert", "delete", "update_after"):
-        yield _text(document.get(count))
-    size = document.get("bytes_read")
-    yield "-" if size is None else format_bytes(size)
-    yield seconds_text(document.get("seconds"))
-    if delivers:
-        delivery = document.get("delivery") or {}
-        yield _text(delivery.get("documents"))
-        yield _text(delivery.get("dead_letters"))
-        yield seconds_text(delivery.get("lag_seconds"))
 
 
 _PHASES: Final = ("phase", "took", "tries", "tasks run", "found done", "failed", "adopted", "map tasks again")
