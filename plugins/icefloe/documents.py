@@ -18,7 +18,6 @@ __all__ = [
     "STRICT",
     "Hash128",
     "SnapshotId",
-    "TornDocumentError",
     "digest_of",
     "document_digest",
     "dump_document",
@@ -49,12 +48,6 @@ Hash128 = Annotated[
     PlainSerializer(lambda value: f"{value:032x}", return_type=str, when_used="json"),
 ]
 """An unsigned 128-bit number: an int in Python, 32 hexadecimal digits in JSON."""
-
-
-class TornDocumentError(TerminalError):
-    """A document is empty or cut. Every write is whole, so the machine or the store lost the rest."""
-
-    document: str
 
 
 def dump_document(document: object) -> bytes:
@@ -101,25 +94,12 @@ def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
         return _adapter(kind).validate_json(data)
     except ValidationError as cause:
         first = cause.errors()[0]
-        if first["type"] == "json_invalid" and (damage := _damage_of(data)) is not None:
-            raise TornDocumentError(
-                f"{what} {damage}: most likely the machine crashed or lost power after it was written; the section on "
-                "empty or cut documents in docs/runbook.md says what to delete or restore", document=what,
-            ) from cause  # fmt: skip
         place = ".".join(str(part) for part in first["loc"]) or "the top level"
         raise TerminalError(
             f"{what} cannot be read as {kind.__name__} by this release: {first['msg']} at {place}; it was written by "
-            "another release or damaged",
+            "another release or damaged; if it is empty or cut, the section on empty or cut documents in "
+            "docs/runbook.md says what to delete or restore",
         ) from cause  # fmt: skip
-
-
-def _damage_of(data: bytes) -> str | None:
-    """Fault of JSON that ends too early; None if it does not look so."""
-    kept = data.strip(b"\0 \t\r\n")  # some file systems keep the length of a file that they lost, as zeros
-    if not kept:
-        return "is empty"
-    is_cut = kept.startswith(b"{") and not kept.endswith(b"\n}")
-    return f"ends in the middle, after {len(kept)} bytes" if is_cut else None
 
 
 # Typed as a plain call: mypy does not take a class for Hashable, which a cached function requires of its arguments.

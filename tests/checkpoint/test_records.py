@@ -6,7 +6,7 @@ import pytest
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.record_store import RecordStore
 from icefloe.checkpoint.records import BatchOutcome, Cursor, OffsetRecord, OwnerRecord, Writer
-from icefloe.documents import TornDocumentError, dump_document, load_document
+from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.step import RecordedSnapshot
 from shuffle.memory_store import MemoryStore
@@ -67,6 +67,8 @@ def ending(**changes):
     "data",
     [
         b"null",
+        b"",
+        b'{"version": 1',
         b"[]",
         b"{}",
         b"\xff\xfe",
@@ -90,15 +92,6 @@ def ending(**changes):
 def test_a_damaged_record_is_one_sentence_that_names_its_url(data):
     with pytest.raises(
         TerminalError, match=rf"the checkpoint record memory://tests/{KEY} cannot be read as OffsetRecord"
-    ) as caught:
-        load(data)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("data", [b"", b'{"version": 1', dump_document(an_offset(3))[:-40]])
-def test_an_empty_or_cut_record_is_one_sentence_that_names_its_url(data):
-    with pytest.raises(
-        TornDocumentError, match=rf"the checkpoint record memory://tests/{KEY} (is empty|ends in the middle)"
     ) as caught:
         load(data)
     assert "\n" not in str(caught.value)

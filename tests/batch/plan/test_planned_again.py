@@ -9,7 +9,6 @@ from icefloe.batch.plan.batch_preview import preview_batch
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline
 from icefloe.checkpoint.records import Writer
-from icefloe.documents import TornDocumentError
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import UnknownSnapshotError
 from support.pipelines.workshop import Workshop
@@ -116,10 +115,7 @@ def test_a_folder_that_lost_a_task_or_the_meaning_of_its_plan_says_how_to_plan_i
     with pytest.raises(TerminalError, match=rf"{task} is gone, but the plan of batch 0 of events names it: {remedy}$"):
         batch.run_route()
     store.put("plan.json", b"{")
-    with pytest.raises(TornDocumentError, match=r"plan\.json ends in the middle, after 1 bytes"):
-        workshop.open()
-    store.put("plan.json", b"x")
-    with pytest.raises(TerminalError, match=rf"damaged; use that release, or {remedy}$"):
+    with pytest.raises(TerminalError, match=rf"damaged; .*; use that release, or {remedy}$"):
         workshop.open()
     shutil.rmtree(store.url.removeprefix("file://"))
     workshop.open().deliver()

@@ -18,7 +18,6 @@ from icefloe.batch.rows.row_shape import RowShape, ShuffledForm
 from icefloe.documents import (
     LEFT_OUT_IF_NONE,
     STRICT,
-    TornDocumentError,
     digest_of,
     dump_document,
     fields_crc32,
@@ -209,7 +208,7 @@ def says_remedy(store: Store) -> Iterator[None]:
     """Adds the way out to the error of a damaged document, or of one of another release."""
     try:
         yield
-    except (KeyMissingError, TornDocumentError):
+    except KeyMissingError:
         raise
     except TerminalError as cause:
         raise cause.restated(f"{cause.sentence}; use that release, or {remedy(store)}") from cause
