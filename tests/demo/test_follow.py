@@ -81,6 +81,8 @@ def test_a_table_that_is_there_is_left_as_it_is(pipeline: Path) -> None:
 
 def put_final_trouble(checkpoint: Checkpoint) -> None:
     """The pipeline says that retrying cannot help."""
-    status = PipelineStatus(pipeline="flights_changes", table="nyc.flights", branch="main", updated_at="")
     trouble = Trouble.now("the disk is full: make room", phase="insert_only", is_final=True)
-    checkpoint.put_status(dump_document(status.with_trouble(trouble)))
+    status = PipelineStatus(
+        pipeline="flights_changes", table="nyc.flights", branch="main", updated_at="", trouble=trouble
+    )
+    checkpoint.put_status(dump_document(status))

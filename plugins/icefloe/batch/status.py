@@ -230,9 +230,11 @@ class PipelineStatus(TableFacts):
     recent: tuple[RecentBatch, ...] = ()
     last_delivery: Annotated[BatchDelivery | None, LEFT_OUT_IF_NONE] = None
 
-    def with_trouble(self, trouble: Trouble) -> "PipelineStatus":
-        """The status after a task that failed."""
-        return replace(self, trouble=trouble, updated_at=trouble.at)
+    @classmethod
+    def known(cls, checkpoint: Checkpoint, pipeline: Pipeline) -> "PipelineStatus":
+        """The last status, or one that says nothing yet."""
+        nothing = cls(pipeline=pipeline.name, table=pipeline.table, branch=pipeline.branch, updated_at=now_text())
+        return load_status(checkpoint) or nothing
 
     def trouble_after(self, phase: str | None) -> Trouble | None:
         """The trouble that is left after the success of a task; None: no task succeeded."""
@@ -295,11 +297,9 @@ def publish_status(
         # After a takeover the status describes the runs of the new owner.
         if (owner := session.checkpoint.owner()) is not None and owner.writer.owner not in (None, session.writer.owner):
             return None
-        status = status_of(
-            session.pipeline, session.checkpoint, session.table, load_status(session.checkpoint),
-            phase=phase, dag_id=dag_id, report=report,
-        )  # fmt: skip
-        session.checkpoint.put_status(dump_document(status))
+        pipeline, checkpoint = session.pipeline, session.checkpoint
+        status = status_of(pipeline, checkpoint, session.table, phase=phase, dag_id=dag_id, report=report)
+        checkpoint.put_status(dump_document(status))
     return status
 
 
@@ -317,10 +317,9 @@ def publish_trouble(
     """
     with _best_effort(pipeline):
         checkpoint.refuse_other(writer)
-        before = load_status(checkpoint) or PipelineStatus(
-            pipeline=pipeline.name, table=pipeline.table, branch=pipeline.branch, dag_id=dag_id, updated_at=trouble.at
-        )
-        checkpoint.put_status(dump_document(before.with_trouble(trouble)))
+        before = PipelineStatus.known(checkpoint, pipeline)
+        after = replace(before, dag_id=before.dag_id or dag_id, trouble=trouble, updated_at=trouble.at)
+        checkpoint.put_status(dump_document(after))
 
 
 def publish_recovery(checkpoint: Checkpoint, pipeline: Pipeline, phase: str, *, writer: Writer) -> None:
@@ -366,7 +365,6 @@ def status_of(
     pipeline: Pipeline,
     checkpoint: Checkpoint,
     table: Table | None,
-    before: PipelineStatus | None,
     *,
     phase: str | None = None,
     dag_id: str | None = None,
@@ -380,9 +378,7 @@ def status_of(
     """
     view = checkpoint.look()
     cursor, opened = view.cursor, view.opened
-    before = before or PipelineStatus(
-        pipeline=pipeline.name, table=pipeline.table, branch=pipeline.branch, updated_at=now_text()
-    )
+    before = PipelineStatus.known(checkpoint, pipeline)
     recent = with_batch(before.recent, None if report is None else RecentBatch.of(report))
     delivery = before.last_delivery
     # A commit that was cleared in Airflow, or that comes late, reports a batch that others have followed.

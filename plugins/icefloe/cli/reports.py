@@ -11,7 +11,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.plan.batch_preview import next_plannable
 from icefloe.batch.report import BatchReport
-from icefloe.batch.status import PipelineStatus, load_status, status_of
+from icefloe.batch.status import PipelineStatus, status_of
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import BatchOutcome, OffsetRecord
 from icefloe.cli.pipeline_session import (
@@ -47,7 +47,7 @@ def _document(pipeline: Pipeline) -> dict[str, object]:
     session, waits_for = _opened(pipeline)
     checkpoint = open_checkpoint(pipeline, warns=False) if session is None else session.checkpoint
     table = None if session is None or waits_for is not None else session.table
-    found = status_of(pipeline, checkpoint, table, load_status(checkpoint))
+    found = status_of(pipeline, checkpoint, table)
     failure = found.trouble
     shown = {name: value for name, value in json.loads(dump_document(found)).items() if name not in _NOT_SHOWN}
     return {
