@@ -6,9 +6,10 @@ import pytest
 
 from icefloe.batch import run_settings
 from icefloe.batch.run_settings import RunSettings
+from icefloe.errors import TerminalError
 from icefloe.pipeline import validation
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.yaml_file import PipelineFileError, load_yaml
+from icefloe.pipeline.yaml_file import load_yaml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ def _published(monkeypatch: pytest.MonkeyPatch) -> None:
     word = {"type": "string", "pattern": "^[a-z]+$", "x-expected": "a word"}
     published["properties"]["calm"] = {"anyOf": [word, {"$ref": "#/$defs/environment"}], "x-expected": "a word"}
     monkeypatch.setattr(validation, "pipeline_schema", lambda: {**published, "$defs": dict(published["$defs"])})
-    for cached in ("_validator", "_errors", "_key_places"):
+    for cached in ("_validator", "_errors"):
         monkeypatch.setattr(validation, cached, getattr(validation, cached).__wrapped__)
 
 
@@ -36,7 +37,7 @@ def test_it_is_read_and_has_its_default(write):
 def test_its_fault_is_a_sentence_with_a_line(write):
     path = write(calm=7)
     line = path.read_text().splitlines().index("calm: 7") + 1
-    with pytest.raises(PipelineFileError) as caught:
+    with pytest.raises(TerminalError) as caught:
         CalmPipeline.of(load_yaml(path))
     assert caught.value.sentence.startswith(f"{path}:{line}: calm must be a word, not 7")
 
@@ -45,4 +46,5 @@ def test_a_spark_job_finds_it_in_the_pipeline_of_its_settings(write, monkeypatch
     pipeline = CalmPipeline.of(load_yaml(write(calm="${CALM}")), {"CALM": "flat"})
     monkeypatch.setattr(run_settings, "Pipeline", CalmPipeline)
     found = RunSettings.from_environment(RunSettings.of(pipeline).to_environment()).pipeline
+    assert isinstance(found, CalmPipeline)
     assert (found.calm, found == pipeline) == ("flat", True)
