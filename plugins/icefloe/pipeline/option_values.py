@@ -10,7 +10,6 @@ __all__ = [
     "CommitGroupsOption",
     "ExpandedText",
     "OutputOption",
-    "RemovedRowsOption",
     "RollbackOption",
     "RowLineageOption",
     "SummaryMismatchOption",

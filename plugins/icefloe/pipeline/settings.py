@@ -11,7 +11,7 @@ from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.url import is_address
 from icefloe.units import parse_bytes, parse_seconds
 
-__all__ = ["OUR_SINKS", "ShuffleSettings", "SinkSettings", "decisive_options", "registered_sinks"]
+__all__ = ["OUR_SINKS", "ShuffleSettings", "SinkSettings", "registered_sinks"]
 
 DefaultArgument: TypeAlias = str | int | float | bool | timedelta
 """A value of ``default_args``, ready for Airflow: durations are timedeltas."""
