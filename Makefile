@@ -57,13 +57,13 @@ stack: $(VENV)/.developer  ## run docker-compose.yaml without Docker: Airflow, S
 	@$(WITH_JAVA) PYTHONPATH=plugins:tests $(VENV)/bin/python -m support.stack.run $(STACK)
 
 test: check  ## the tests that every change must pass, `make check` first
-	@$(WITH_JAVA) $(WITH_CLASSES) $(PYTEST) -m "not (extended or soak)" tests $(LIBRARY) make
+	@$(WITH_JAVA) $(WITH_CLASSES) $(PYTEST) -m "not extended" tests $(LIBRARY) make
 
 extended: $(VENV)/.developer  ## the tests that a release must pass in addition: more histories, schedules and servers
-	@$(WITH_JAVA) $(WITH_CLASSES) $(PYTEST) -m "extended and not soak" tests
+	@$(WITH_JAVA) $(WITH_CLASSES) $(PYTEST) -m extended tests
 
 quick: $(VENV)/.developer  ## the tests that start no JVM, no server and no process that waits
-	@$(PYTEST) -n auto -m "not (spark or servers or daemons or airflow or slow or extended or soak)" tests $(LIBRARY) make
+	@$(PYTEST) -n auto -m "not (spark or servers or daemons or airflow or slow or extended)" tests $(LIBRARY) make
 
 check: $(VENV)/.developer  ## formatting, English, lint, types and the direction of imports
 	$(VENV)/bin/python -m make.locks
@@ -77,12 +77,8 @@ check: $(VENV)/.developer  ## formatting, English, lint, types and the direction
 mutants: $(VENV)/.developer  ## break the library in one place after another and see that the tests notice
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m mutations.run
 
-# The walks of a soak try at least every n-th place of a run: 1 is each.
-PLACES ?= 10
-
 # COUNT histories for each kind of writer, from SEED on; SOAK takes further options, such as "--writers java --thorough".
-soak: $(VENV)/.developer  ## thousands of random histories and 100,000 schedules; more places to stop runs at, more faults
-	@$(WITH_JAVA) $(WITH_CLASSES) ICEFLOE_EVERY_PLACE=$(PLACES) $(PYTEST) -m "soak or walk" tests
+soak: $(VENV)/.developer  ## thousands of random histories, 100,000 schedules, and 20,000 damages of each kind of file
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m histories.soak $(COUNT:%=--count %) $(SEED:%=--seed %) $(SOAK)
 	@$(SIMULATION) $(SCHEDULES:%=--schedules %) $(SEED:%=--seed %)
 	@ICEFLOE_FUZZ_EXAMPLES=20000 $(VENV)/bin/python -m pytest -q tests/fuzz

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlparse
 
-from support.spark.spark_lab import CATALOG, JARS, NAMESPACE, PACKAGES
+from support.spark.spark_lab import CATALOG, NAMESPACE, RUNTIME, SQLITE, spark_jars
 
 __all__ = ["CORES"]
 
@@ -53,8 +53,7 @@ def view(warehouse: Path, bed: str) -> dict[str, Any]:
 
     catalog = f"spark.sql.catalog.{CATALOG}"
     settings = {
-        "spark.jars.packages": ",".join(PACKAGES),
-        "spark.jars.ivy": str(JARS),
+        "spark.jars": spark_jars(RUNTIME, SQLITE),
         "spark.driver.memory": "4g",
         "spark.ui.enabled": "false",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",

@@ -9,7 +9,7 @@ __all__ = ["GroupScheduling", "group_of", "rank_of", "times_of_groups"]
 
 _DAEMONS: Final = ("tests/e2e/", "tests/servers/test_airflow_on_postgresql", "tests/stack/test_delivery")
 """Several processes each, which need most of a core while they start: one file after another."""
-_SPARK_ALONE: Final = ("tests/e2e/test_killed_spark", "tests/e2e/test_stopped_spark")
+_SPARK_ALONE: Final = "tests/e2e/test_killed_spark"
 """A JVM each time, and no daemon."""
 _BROKER: Final = ("tests/servers/test_kafka", "tests/servers/test_debezium")
 _STORES: Final = ("tests/servers/test_azure", "tests/servers/test_faulty_network", "tests/servers/test_https")

@@ -4,20 +4,18 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from itertools import takewhile
 from threading import current_thread
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from faults.commands import COMMANDS, CommandPlace, ServedCluster, served_cluster
+from faults.commands import CommandPlace, ServedCluster, served_cluster
 from icefloe.sinks.opensearch.cluster import Cluster
 from support.fakes.disks import FAULTS, DiskFault, failing_disk
 from support.fakes.gates import GatedRun, gated_stores
 from support.pipelines.workspace import Outcome
 from support.tables.table_states import TableStates
-from support.tiers import places, walk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -25,18 +23,9 @@ FAILING = [
     ("reset", "write ENOSPC", 5), ("set-cursor", "write EDQUOT", 6), ("abandon", "fsync EIO", 14),
     ("sweep", "open EMFILE", 9), ("verify", "open EMFILE", 1), ("letters", "unlink EIO", 1),
 ]  # fmt: skip
-"""The command, and the call that fails in the short run."""
-BESIDE = [
-    *(("verify", beside) for beside in ("run", "reset", "sweep", "purge")),
-    *(("deliver", beside) for beside in ("run", "reset", "deliver", "letters", "sweep")),
-    *(("letters", beside) for beside in ("run", "reset", "deliver", "letters", "purge")),
-    *(("purge", beside) for beside in ("run", "reset", "purge", "letters")),
-    *((command, beside) for command in ("reset", "set-cursor") for beside in ("run", "deliver", "purge")),
-    *(("run", beside) for beside in ("purge", "deliver", "letters", "verify")),
-]
-"""The command that is stopped, and what finishes meanwhile."""
+"""The command, and the call that fails."""
 STOPPED = [("verify", "run", 30), ("deliver", "run", 118), ("purge", "run", 8), ("run", "purge", 120)]
-"""The command, what finishes meanwhile, and where the command is stopped in the short run."""
+"""The command, what finishes meanwhile, and where the command is stopped."""
 
 
 @pytest.fixture(scope="module")
@@ -103,16 +92,6 @@ def test_a_command_that_is_stopped_at_some_operation_does_what_it_said_or_nothin
     assert stop_at(placed(command), beside, number)
 
 
-@pytest.mark.parametrize(("turn", "command", "beside"), [walk(turn, *pair) for turn, pair in enumerate(BESIDE)])
-def test_a_command_that_is_stopped_at_any_operation_does_what_it_said_or_nothing(
-    turn: int, command: str, beside: str, placed: Callable[[str], CommandPlace]
-) -> None:
-    place = placed(command)
-    # Those two make few operations.
-    step = 113 if command in ("letters", "purge") else 467
-    assert list(takewhile(bool, (stop_at(place, beside, number) for number in places(step, turn))))
-
-
 def fail_at(fault: DiskFault, place: CommandPlace, nth: int) -> bool:
     """False if the command has fewer such calls."""
     place.restore()
@@ -136,12 +115,3 @@ def test_a_command_whose_disk_fails_at_some_call_can_be_repeated(
 ) -> None:
     [found] = [each for each in FAULTS if str(each) == fault]
     assert fail_at(found, placed(command), nth)
-
-
-@pytest.mark.parametrize(("turn", "fault"), [walk(turn, fault, name=str(fault)) for turn, fault in enumerate(FAULTS)])
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "run"])
-def test_a_command_whose_disk_fails_at_any_call_can_be_repeated(
-    command: str, turn: int, fault: DiskFault, placed: Callable[[str], CommandPlace]
-) -> None:
-    place = placed(command)
-    list(takewhile(lambda nth: fail_at(fault, place, nth), places(149, turn)))

@@ -4,7 +4,6 @@ import random
 import re
 import shutil
 from collections.abc import Callable
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from faults.place import SCENARIOS, Place
 from icefloe.errors import IcefloeError, TerminalError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates
-from support.tiers import places
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -88,15 +86,3 @@ def test_a_folder_that_is_damaged_at_some_document_costs_a_run_at_most(
     damage: Callable[[Path, Path], None], number: int, tmp_path: Path, states: TableStates
 ) -> None:
     damage_at("changes", number, damage, tmp_path, states)
-
-
-@pytest.mark.soak
-@pytest.mark.walk
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", ["load", "changes", "moves", "divided"])
-def test_a_folder_that_is_damaged_at_any_document_costs_a_run_at_most(
-    name: str, damage: Callable[[Path, Path], None], tmp_path: Path, states: TableStates
-) -> None:
-    tried = places(191, DAMAGES.index(damage))
-    stopped = list(takewhile(bool, (damage_at(name, place, damage, tmp_path, states) for place in tried)))
-    assert stopped

@@ -1,7 +1,6 @@
 """Whichever write, sync or link of a run fails: the run says so and may be tried again, and the next run is exact."""
 
 import os
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,11 @@ from icefloe.storage.location import open_store
 from support.fakes.disks import FAULTS, DiskFault, failing_disk
 from support.pipelines.leftovers import left_by_writers
 from support.tables.table_states import TableStates
-from support.tiers import places, walk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 LATER = 31
-"""So many calls later than that of a load is the one that fails in the short run of changes, if there are as many."""
+"""So many calls later than that of a load is the one that fails in the run of changes, if there are as many."""
 
 
 def fail_at(fault: DiskFault, scenario: Scenario, nth: int, folder: Path, states: TableStates) -> bool:
@@ -58,15 +56,6 @@ def test_a_run_whose_disk_fails_at_some_call_can_be_repeated(
 ) -> None:
     nth = 1 + FAULTS.index(fault) + (LATER if name == "changes" else 0)
     assert fail_at(fault, SCENARIOS[name], nth, tmp_path, states) or nth > LATER
-
-
-@pytest.mark.parametrize("fault", [walk(fault, name=str(fault)) for fault in FAULTS])
-@pytest.mark.parametrize("name", ["load", "parts", "changes", "moves", "divided", "damaged", "backfill"])
-def test_a_run_whose_disk_fails_at_any_call_can_be_repeated(
-    fault: DiskFault, name: str, tmp_path: Path, states: TableStates
-) -> None:
-    numbers = places(43)
-    assert list(takewhile(lambda nth: fail_at(fault, SCENARIOS[name], nth, tmp_path, states), numbers))
 
 
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.call != "link"], ids=str)

@@ -4,7 +4,6 @@ The runs are threads of this process, of which those of one run halt: a place co
 processes behave alike is shown by test_stopped_processes.py.
 """
 
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from faults.place import SCENARIOS, Scenario
 from icefloe.errors import TransientError
 from support.fakes.gates import GatedRun, gated_stores
 from support.tables.table_states import TableStates
-from support.tiers import places, until_missed, walk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -21,12 +19,12 @@ PLACES = {
     "load": 92, "parts": 39, "from_now": 3, "changes": 165, "net": 5, "moves": 68, "divided": 120,
     "inserts": 98, "nothing": 45, "reload": 9, "damaged": 47, "backfill": 102, "neighbours": 64,
 }  # fmt: skip
-"""Where each run is stopped in `make test`: as it opens its batch, in its tasks, as it commits.
+"""Where each run is stopped: as it opens its batch, in its tasks, as it commits.
 
 They have 77 to 316 operations. In ``moves`` and ``neighbours`` the run is about to look whether its batch is over.
 """
 MEETINGS = {"load": 7, "parts": 38, "changes": 43, "moves": 47, "divided": 90, "backfill": 27, "neighbours": 59}
-"""Where two runs meet in `make test`. How many operations each of them has depends on which is first."""
+"""Where two runs meet. How many operations each of them has depends on which is first."""
 
 
 def stop_at(scenario: Scenario, number: int, folder: Path, states: TableStates) -> str:
@@ -52,15 +50,6 @@ def test_a_run_that_is_stopped_at_some_document_changes_nothing(name: str, tmp_p
     assert stop_at(SCENARIOS[name], PLACES[name], tmp_path, states)
 
 
-@pytest.mark.parametrize(("turn", "name"), [walk(*each) for each in enumerate(SCENARIOS)])
-def test_a_run_that_is_stopped_at_any_document_changes_nothing(
-    turn: int, name: str, tmp_path: Path, states: TableStates
-) -> None:
-    tried = places(83, turn)
-    stopped = list(takewhile(bool, (stop_at(SCENARIOS[name], place, tmp_path, states) for place in tried)))
-    assert stopped
-
-
 def meet_at(scenario: Scenario, number: int, folder: Path, states: TableStates) -> list[str]:
     """Two runs are let go together before their n-th operation, as two drivers of one batch may meet.
 
@@ -82,10 +71,3 @@ def meet_at(scenario: Scenario, number: int, folder: Path, states: TableStates) 
 @pytest.mark.parametrize("name", MEETINGS)
 def test_two_runs_at_the_same_document_agree(name: str, tmp_path: Path, states: TableStates) -> None:
     assert len(meet_at(SCENARIOS[name], MEETINGS[name], tmp_path, states)) == 2
-
-
-@pytest.mark.parametrize(("turn", "name"), [walk(*each) for each in enumerate(SCENARIOS)])
-def test_two_runs_at_any_document_agree(turn: int, name: str, tmp_path: Path, states: TableStates) -> None:
-    tried = places(131, turn)
-    met = list(until_missed(meet_at(SCENARIOS[name], place, tmp_path, states) for place in tried))
-    assert any(met)

@@ -8,7 +8,6 @@ from histories.cuts import check_cuts, random_cuts
 from histories.generated_arguments import operation_document
 from histories.history import Column, History, TableShape, operations_of
 from histories.trial import Laboratory
-from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -42,10 +41,9 @@ def every_cut(laboratory: Laboratory, of: History) -> int:
     return found
 
 
-@pytest.mark.parametrize("mode", [soak("copy-on-write"), "merge-on-read"])
-def test_a_range_across_the_upgrade_has_the_same_updates(laboratory: Laboratory, mode: str) -> None:
+def test_a_range_across_the_upgrade_has_the_same_updates(laboratory: Laboratory) -> None:
     upgraded = history(
-        mode,
+        "merge-on-read",
         {"do": "append", "files": [ROWS, ROWS]},
         update(0, 1),
         {"do": "upgrade"},
@@ -57,11 +55,10 @@ def test_a_range_across_the_upgrade_has_the_same_updates(laboratory: Laboratory,
     assert every_cut(laboratory, upgraded)
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", soak("merge-on-read")])
-def test_a_range_across_a_rewrite_of_manifests_has_the_same_updates(laboratory: Laboratory, mode: str) -> None:
+def test_a_range_across_a_rewrite_of_manifests_has_the_same_updates(laboratory: Laboratory) -> None:
     manifests = {"do": "call", "procedure": "manifests"}
     rewritten = history(
-        mode,
+        "copy-on-write",
         {"do": "append", "files": [ROWS]},
         {"do": "append", "files": [ROWS]},
         manifests,
@@ -74,7 +71,7 @@ def test_a_range_across_a_rewrite_of_manifests_has_the_same_updates(laboratory: 
     assert every_cut(laboratory, rewritten)
 
 
-@pytest.mark.parametrize("seed", [*range(3), *map(soak, range(3, 9)), *map(soak, range(9, 25))])
+@pytest.mark.parametrize("seed", range(3))
 def test_random_histories_of_row_ids_are_cut_at_random(laboratory: Laboratory, seed: int) -> None:
     random = Random(f"row ids {seed}")
     of = history(

@@ -15,7 +15,7 @@ from histories.pyiceberg_bench import PyIcebergBench
 from histories.soak import replay_command
 from histories.trial import Laboratory
 from support.missing import missing
-from support.tiers import extended, soak
+from support.tiers import extended
 
 pytestmark = pytest.mark.slow
 
@@ -25,17 +25,13 @@ OF_A_RELEASE = {"pyiceberg": 60, "java": 45, "sql": 18}
 """Before which seed `make extended` goes on."""
 OF_RARE_CHANGES = {"pyiceberg": [93], "java": [48, 88], "sql": []}
 """Seeds after it that `make extended` tries all the same: operations succeed there that succeed in few histories."""
-OF_A_SOAK = {"pyiceberg": 150, "java": 100, "sql": 40}
-"""The same for `make soak`, which tries thousands of other seeds too."""
 SHRINKING_ATTEMPTS = 60
 """A test must end; `make soak` shrinks further."""
 
 
 def seeds(writer: str) -> list[Any]:
-    few, more, most = (of[writer] for of in (OF_EVERY_CHANGE, OF_A_RELEASE, OF_A_SOAK))
-    rare = OF_RARE_CHANGES[writer]
-    rest = (seed for seed in range(more, most) if seed not in rare)
-    return [*range(few), *map(extended, [*range(few, more), *rare]), *map(soak, rest)]
+    few, more = OF_EVERY_CHANGE[writer], OF_A_RELEASE[writer]
+    return [*range(few), *map(extended, [*range(few, more), *OF_RARE_CHANGES[writer]])]
 
 
 @pytest.mark.parametrize("seed", seeds("pyiceberg"))

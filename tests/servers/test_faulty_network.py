@@ -16,7 +16,7 @@ from support.fakes.faulty_proxy import FAULTS, every, faulty_proxy, is_create, i
 from support.servers.private_authority import PrivateAuthority
 from support.servers.versitygw import Versitygw
 from support.tables.table_states import TableStates
-from support.tiers import extended, soak
+from support.tiers import extended
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -56,11 +56,11 @@ def bucket(versitygw: Versitygw) -> Path:
         ("changes", "reset", is_write, 7),
         ("changes", "cut", is_read, 9),
         *(
-            # Each fault of a read and of a write in one of both runs for a release.
-            (extended if (turn + (concerns is is_write)) % 2 == number else soak)(name, fault, concerns, nth)
+            # Each fault of a read and of a write in one of both runs.
+            extended(name, fault, concerns, nth)
             for turn, fault in enumerate(FAULTS)
             for concerns in ((is_create,) if fault in OF_CREATES else (is_read, is_write))
-            for number, (name, nth) in enumerate(struck_by(fault, concerns))
+            for name, nth in [struck_by(fault, concerns)[(turn + (concerns is is_write)) % 2]]
         ),
     ],
 )

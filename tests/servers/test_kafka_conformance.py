@@ -1,11 +1,6 @@
-"""The suite for sinks of other packages, over the real broker.
-
-With ``ICEFLOE_EVERY_PLACE=1`` each walk over the outward calls is cut into tests that share nothing: every test has its
-own topics and its own timeout.
-"""
+"""The suite for sinks of other packages, over the real broker."""
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from random import Random
 
@@ -15,31 +10,16 @@ from confluent_kafka.admin import AdminClient
 
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
 from icefloe.testing.conformance import SinkConformance
-from icefloe.testing.interruption_cases import InterruptionCases
 from icefloe.testing.processes import OutwardCalls
 from servers.kafka_place import NUMBERS
 from servers.one_history import OneHistory
 from servers.watched_kafka import MOST_BYTES, watched_sink
 from support.servers.kafka import Kafka
-from support.tiers import EVERY_PLACE, stride
 
-pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.walk, pytest.mark.timeout(1800)]
-
-PARTS = 12 if os.environ.get(EVERY_PLACE) == "1" else 1
-"""Tests that walk the calls of one case: each strikes every twelfth call."""
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if PARTS > 1 and hasattr(InterruptionCases, metafunc.function.__name__):
-        parts = range(PARTS)
-        metafunc.parametrize("_part", parts, indirect=True, ids=[f"part-{part}-of-{PARTS}" for part in parts])
+pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(1800)]
 
 
 class TestKafkaSink(OneHistory, SinkConformance):
-    @pytest.fixture(autouse=True)
-    def _part(self, request: pytest.FixtureRequest) -> None:
-        self.part: int | None = getattr(request, "param", None)
-
     @pytest.fixture(autouse=True)
     def _broker(self, kafka: Kafka, request: pytest.FixtureRequest) -> Iterator[None]:
         self.kafka, self.case = kafka, request.node.name
@@ -69,9 +49,5 @@ class TestKafkaSink(OneHistory, SinkConformance):
         return KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     def places(self, calls: int) -> Iterable[int]:
-        """A random call by the name of the case. Each call takes two seconds; test_kafka_kills.py strikes more."""
-        if self.part is None:
-            step = stride(calls)
-            return range(Random(self.case).randrange(step), calls, step)
-        # A case of pairs of calls takes the pairs of each part: all pairs would take hours.
-        return range(self.part, calls, PARTS)
+        """A random call by the name of the case: each call takes two seconds."""
+        return [Random(self.case).randrange(calls)] if calls else []

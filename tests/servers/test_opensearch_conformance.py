@@ -18,9 +18,8 @@ from icefloe.testing.staged_history import Row
 from servers.one_history import OneHistory
 from servers.opensearch_place import OpenSearchPlace
 from support.servers.opensearch import OpenSearch
-from support.tiers import stride
 
-pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.walk, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(1800)]
 
 
 class CountedRefusals:
@@ -86,8 +85,7 @@ class SinkOverCluster(SinkUnderTest):
             self.refusals = None
 
     def places(self, calls: int) -> Iterable[int]:
-        step = stride(self.step)
-        return range(calls // 2 % step, calls, step)
+        return range(calls // 2 % self.step, calls, self.step)
 
     def lost_connection(self) -> Exception:
         return LostConnectionError("N/A", "the connection broke", OSError())

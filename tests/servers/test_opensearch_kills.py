@@ -16,46 +16,44 @@ from servers import opensearch_process
 from servers.opensearch_place import OpenSearchPlace
 from servers.opensearch_process import batches_of, open_sink, versions_of
 from support.servers.opensearch import OpenSearch
-from support.tiers import extended, soak, stride
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(1800)]
 
 TRIES = 6
-"""Processes that are struck in each history."""
+"""Processes that are struck."""
+SEED = 0
 
 
-@pytest.mark.parametrize("seed", [extended(0), *map(soak, range(1, 40))])
+@pytest.mark.extended
 def test_after_any_kills_the_index_is_the_table(
-    opensearch: OpenSearch, tmp_path: Path, seed: int, record_property: Callable[[str, object], None]
+    opensearch: OpenSearch, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    place, random = OpenSearchPlace(url=opensearch.url), Random(seed)
+    place, random = OpenSearchPlace(url=opensearch.url), Random(SEED)
     codes = []
     for number in range(TRIES):
         # The first strike hits for sure; a moment may come too late, and then the last batch is delivered once more.
         call = random.randrange(2 * (number + 1))
         strike = ["moment", str(random.randrange(1, 250))] if number % 2 else ["call", str(call)]
-        codes.append(run_process(place, tmp_path, seed, *strike))
-        (tmp_path / f"ended-{last_number(seed)}").unlink(missing_ok=True)
+        codes.append(run_process(place, tmp_path, SEED, *strike))
+        (tmp_path / f"ended-{last_number(SEED)}").unlink(missing_ok=True)
     assert codes[0] == -signal.SIGKILL
     assert {*codes} <= {0, -signal.SIGKILL}
-    assert run_process(place, tmp_path, seed) == 0
+    assert run_process(place, tmp_path, SEED) == 0
     record_property("kills", codes.count(-signal.SIGKILL))
-    history, _ = batches_of(seed)
+    history, _ = batches_of(SEED)
     sink = place.sink()
     require_content(sink, history)
     sink.close()
     [shown] = place.ask("GET", place.index)
     held = place.versions(shown)
-    expected = versions_of(seed)
+    expected = versions_of(SEED)
     assert {key: held[key] for key in expected} == expected
     assert place.indexes() == {shown, f"{place.index}-icefloe"}
     place.remove()
 
 
 @pytest.mark.extended
-@pytest.mark.walk
 def test_readers_see_the_old_load_or_the_new_one_wherever_a_process_is_killed(opensearch: OpenSearch) -> None:
-    step = stride(3)
     _, batches = batches_of(3)
     first, changed, second = batches[:2], batches[2:4], batches[4:6]
     kinds, place_number, is_struck = set(), 0, True
@@ -80,7 +78,7 @@ def test_readers_see_the_old_load_or_the_new_one_wherever_a_process_is_killed(op
         assert seen in (old, new), calls.where
         kinds.add("old" if seen == old else "new")
         place.remove()
-        place_number += step
+        place_number += 3
     assert kinds == {"old", "new"}
 
 

@@ -9,18 +9,16 @@ from icefloe.api import read_changes
 from support.pipelines.flights_on_s3 import Flights, counted
 from support.pipelines.workspace import Outcome, icefloe_process
 from support.servers.spark_writer import SparkWriter
-from support.tiers import extended, soak
+from support.tiers import extended
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize(("format_version", "engine"), [(3, "local"), extended(3, "spark"), soak(2, "local")])
+@pytest.mark.parametrize("engine", ["local", extended("spark")])
 def test_commits_of_spark_through_the_catalog_are_delivered_to_s3(
-    spark: SparkWriter, tmp_path: Path, format_version: int, engine: str
+    spark: SparkWriter, tmp_path: Path, engine: str
 ) -> None:
-    flights = Flights.create(
-        f"flights-v{format_version}-{engine}".replace("-", ""), spark, format_version=format_version
-    )
+    flights = Flights.create(f"flights{engine}", spark, format_version=3)
     pipeline = flights.write_pipeline(
         tmp_path,
         storage_conn_id=None,

@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.iceberg.history.history import is_replace
 from icefloe.iceberg.step import StepKind
@@ -15,26 +13,13 @@ from support.pipelines.workshop import Workshop
 from support.spark.java_rows import JavaStates
 from support.spark.row_counts import Row
 from support.spark.spark_table import SparkTable
-from support.tiers import soak
 
 CreateTable = Callable[..., SparkTable]
-VARIANTS = {
-    "V1": {"format_version": 1},
-    "V2": {},
-    "V2, position deletes": {"mode": "merge-on-read"},
-    "V3, deletion vectors": {"mode": "merge-on-read", "format_version": 3},
-}
-EVERY_VARIANT = pytest.mark.parametrize(
-    "table", [soak("V1"), soak("V2"), "V2, position deletes", soak("V3, deletion vectors")], indirect=True
-)
-WITH_DELETE_FILES = pytest.mark.parametrize(
-    "table", [soak("V2, position deletes"), "V3, deletion vectors"], indirect=True
-)
 
 
-def create_moving_table(create_table: CreateTable, variant: str) -> SparkTable:
+def create_moving_table(create_table: CreateTable, *, format_version: int = 2) -> SparkTable:
     """Five commits: rows, more rows, an update, a delete, an update of rows of both files."""
-    made = create_table("id bigint, v int", **VARIANTS[variant])
+    made = create_table("id bigint, v int", mode="merge-on-read", format_version=format_version)
     insert(made, 0, 20)
     insert(made, 20, 30)
     made.sql("UPDATE {table} SET v = 1 WHERE id IN (3, 4, 25)")

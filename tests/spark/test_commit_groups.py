@@ -15,12 +15,10 @@ from support.pipelines.workshop import Workshop
 from support.spark.java_rows import JavaStates
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
-from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
-EVERY_VERSION = pytest.mark.parametrize("table", [soak(1), 2], ids=["V1", "V2"], indirect=True)
 
 
 def rows(*ids: int, v: int = 0, part: str = "a") -> pa.Table:
@@ -29,9 +27,9 @@ def rows(*ids: int, v: int = 0, part: str = "a") -> pa.Table:
 
 
 @pytest.fixture
-def table(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
+def table(create_table: CreateTable) -> SparkTable:
     """Two files that Spark wrote; PyIceberg can write no V3 table."""
-    made = create_table("id bigint, v int, part string", format_version=getattr(request, "param", 2))
+    made = create_table("id bigint, v int, part string")
     made.append(rows(*range(10)))
     made.append(rows(*range(10, 13)))
     return made
@@ -57,7 +55,6 @@ def check_split(table: SparkTable, after: int | None) -> None:
     check_range(found, {each: java.rows_at(each) for each in ends}, ends, ["id"])
 
 
-@EVERY_VERSION
 def test_every_call_of_pyiceberg_that_makes_several_snapshots_is_one_step(table: SparkTable) -> None:
     groups = [
         # Part of one file, all of another: a delete, an overwrite and two appends.

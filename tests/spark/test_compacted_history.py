@@ -8,8 +8,6 @@ from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from spark.moving_table import (
-    EVERY_VARIANT,
-    WITH_DELETE_FILES,
     CreateTable,
     changing,
     check_batch,
@@ -25,17 +23,15 @@ from support.spark.java_rows import JavaStates
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
 from support.tables.planning_tables import plan_range
-from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def table(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
-    return create_moving_table(create_table, getattr(request, "param", "V2"))
+def table(create_table: CreateTable) -> SparkTable:
+    return create_moving_table(create_table)
 
 
-@EVERY_VARIANT
 def test_compaction_of_data_deletes_and_manifests_is_no_change(table: SparkTable, tmp_path: Path) -> None:
     workshop = followed(table, tmp_path)
     workshop.deliver()
@@ -55,18 +51,20 @@ def test_compaction_of_data_deletes_and_manifests_is_no_change(table: SparkTable
     assert workshop.prepare().plan is None
 
 
-@WITH_DELETE_FILES
-def test_a_compaction_of_files_with_deletes_is_checked_if_vectors_give_the_counts(table: SparkTable) -> None:
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_a_compaction_of_files_with_deletes_is_checked_if_vectors_give_the_counts(
+    create_table: CreateTable, format_version: int
+) -> None:
+    table = create_moving_table(create_table, format_version=format_version)
     before = table.snapshot_ids()[-1]
     compact(table, "rewrite_data_files")
     warnings = plan_range(table.load(), after_snapshot_id=before).warnings
-    if table.load().format_version == 2:
+    if format_version == 2:
         assert "could not be checked that it kept every row" in warnings[0]
     else:
         assert warnings == ()
 
 
-@EVERY_VARIANT
 def test_a_cursor_that_expired_alone_is_no_gap_where_the_next_commit_removed_nothing(
     table: SparkTable, tmp_path: Path
 ) -> None:
@@ -87,7 +85,6 @@ def test_a_cursor_that_expired_alone_is_no_gap_where_the_next_commit_removed_not
     check_range(found, states, [last, inserted, updated], ["id"])
 
 
-@EVERY_VARIANT
 def test_a_cursor_that_expired_with_the_files_that_the_next_commit_removed_is_a_gap(
     table: SparkTable, tmp_path: Path
 ) -> None:
@@ -114,7 +111,6 @@ def test_a_cursor_that_expired_with_the_files_that_the_next_commit_removed_is_a_
     assert verify_batches(workshop.session()).is_equal
 
 
-@EVERY_VARIANT
 def test_files_that_expiry_left_behind_are_read(table: SparkTable) -> None:
     last = head(table)
     state = states_of(table, last)
@@ -124,7 +120,6 @@ def test_files_that_expiry_left_behind_are_read(table: SparkTable) -> None:
     check_range(found, state | states_of(table, head(table)), [last, head(table)], ["id"])
 
 
-@pytest.mark.parametrize("table", [soak("V1"), soak("V2"), "V2, position deletes"], indirect=True)
 def test_a_parent_that_pyiceberg_erased_is_a_gap(table: SparkTable, tmp_path: Path) -> None:
     workshop = followed(table, tmp_path)
     workshop.deliver()

@@ -7,7 +7,6 @@ import pytest
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.iceberg.step import StepKind
 from spark.moving_table import (
-    EVERY_VARIANT,
     CreateTable,
     call,
     check_batch,
@@ -23,11 +22,10 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def table(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
-    return create_moving_table(create_table, getattr(request, "param", "V2"))
+def table(create_table: CreateTable) -> SparkTable:
+    return create_moving_table(create_table)
 
 
-@EVERY_VARIANT
 def test_another_snapshot_set_current_aside_and_back_again(table: SparkTable, tmp_path: Path) -> None:
     *_, third, fourth, fifth = table.snapshot_ids()
     workshop = followed(table, tmp_path)
@@ -46,7 +44,6 @@ def test_another_snapshot_set_current_aside_and_back_again(table: SparkTable, tm
     check_batch(workshop, table, [fourth, fifth], [StepKind.STATES, StepKind.COMMIT])
 
 
-@EVERY_VARIANT
 def test_a_branch_as_source_that_is_replaced_and_made_again(table: SparkTable, tmp_path: Path) -> None:
     *_, third, fourth, fifth = table.snapshot_ids()
     table.sql(f"ALTER TABLE {{table}} CREATE BRANCH audit AS OF VERSION {fourth}")
@@ -70,7 +67,6 @@ def test_a_branch_as_source_that_is_replaced_and_made_again(table: SparkTable, t
     check_batch(workshop, table, [third, head(table, "audit")], [StepKind.STATES, StepKind.COMMIT])
 
 
-@EVERY_VARIANT
 def test_a_tag_as_source_that_is_moved(table: SparkTable, tmp_path: Path) -> None:
     first, second, *_, fifth = table.snapshot_ids()
     table.sql(f"ALTER TABLE {{table}} CREATE TAG release AS OF VERSION {second}")

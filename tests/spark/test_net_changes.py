@@ -10,7 +10,6 @@ from changes.net_states import NetChange, net_of_states
 from icefloe.api import read_changes
 from support.spark.row_counts import Row, typed_changes_of
 from support.spark.spark_table import SparkTable
-from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -19,7 +18,7 @@ COLUMNS = ["id", "name", "v"]
 
 
 @pytest.fixture(
-    params=[("copy-on-write", 2), soak(("copy-on-write", 3)), soak(("merge-on-read", 2)), ("merge-on-read", 3)],
+    params=[("copy-on-write", 2), ("merge-on-read", 3)],
     ids=lambda given: f"{given[0]} V{given[1]}",
 )
 def table(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:

@@ -10,13 +10,11 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
 
 from spark.range_check import changes_of, check_evolving_ranges, check_ranges
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import difference, weights_of
 from support.spark.spark_table import SparkTable
-from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -58,7 +56,6 @@ def test_identity_partitions_of_a_column_that_is_widened(create_table: CreateTab
 
 NEAR = 0.10000000149011612
 """The double that a float of 0.1 is."""
-_FIRST = ("float", "date", "timestamp", "binary", "decimal(38, 10)")
 PARTITIONED: Mapping[str, tuple[Any, Any]] = {
     "boolean": (True, False),
     "int": (-1, 7),
@@ -77,7 +74,7 @@ PARTITIONED: Mapping[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [*_FIRST, *(soak(kind) for kind in PARTITIONED if kind not in _FIRST)])
+@pytest.mark.parametrize("kind", PARTITIONED)
 def test_identity_partitions_of_every_type_and_deletes_in_one_of_them(create_table: CreateTable, kind: str) -> None:
     table = create_table("id int", format_version=2)
     java = JavaWriters(table)
@@ -142,7 +139,7 @@ def test_a_file_that_is_imported_again_takes_the_values_of_its_new_partition(
     assert weights_of(net) == difference(table.rows_at(first), table.rows_at(last))
 
 
-def write_hive_folder(folder: Path, file_format: str) -> None:
+def write_hive_folder(folder: Path) -> None:
     """Files as Hive leaves them: no field ids, partition columns in the names of folders only."""
     for region, day in (("a b", "2024-02-29"), ("c", "1960-01-01"), ("__HIVE_DEFAULT_PARTITION__", "2024-02-29")):
         place = folder / f"region={region}" / f"day={day}"
@@ -150,21 +147,19 @@ def write_hive_folder(folder: Path, file_format: str) -> None:
         ids = range(10 * len(region), 10 * len(region) + 5)
         points = [None if n % 3 == 0 else {"x": n, "tags": [str(n), None]} for n in ids]
         rows = pa.table({"point": points, "id": pa.array(ids, pa.int32()), "stray": [True] * 5})
-        writers = {"parquet": pq.write_table, "orc": orc.write_table}
-        writers[file_format](rows, place / f"rows.{file_format}")
+        pq.write_table(rows, place / "rows.parquet")
 
 
-@pytest.mark.parametrize("file_format", ["parquet", soak("orc")])
 def test_imported_files_without_ids_and_without_their_partition_columns(
-    create_table: CreateTable, tmp_path: Path, mode: str, file_format: str
+    create_table: CreateTable, tmp_path: Path, mode: str
 ) -> None:
-    write_hive_folder(tmp_path / "hive", file_format)
+    write_hive_folder(tmp_path / "hive")
     table = create_table(
         "id int, point struct<x: bigint, tags: array<string>>, day date, region string", mode=mode,
         partitioned_by="region, day",
     )  # fmt: skip
     table.sql("INSERT INTO {table} VALUES (1, named_struct('x', 1, 'tags', array()), date'2024-02-29', 'c')")
-    source = f"`{file_format}`.`file://{tmp_path}/hive`"
+    source = f"`parquet`.`file://{tmp_path}/hive`"
     table.lab.sql(f"CALL lab.system.add_files(table => '{table.identifier}', source_table => '{source}')")
     assert "schema.name-mapping.default" in table.load().properties
     table.sql("UPDATE {table} SET region = 'd' WHERE id IN (10, 31)")

@@ -9,7 +9,6 @@ import pytest
 from spark.range_check import changes_of, check_ranges
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
-from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -188,9 +187,8 @@ def test_a_vector_of_an_upgraded_table_takes_over_old_position_deletes(
     check_ranges(table)
 
 
-@pytest.mark.parametrize("format_version", [soak(2), 3])
-def test_copy_on_write_over_files_with_deletes_in_force(create_table: CreateTable, format_version: int) -> None:
-    table = create_merge_on_read(create_table, format_version)
+def test_copy_on_write_over_files_with_deletes_in_force(create_table: CreateTable) -> None:
+    table = create_merge_on_read(create_table, format_version=3)
     insert(table, 0, 12)
     insert(table, 12, 20)
     table.sql("DELETE FROM {table} WHERE id IN (1, 2, 13)")

@@ -19,7 +19,6 @@ from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import Row, difference, freeze, typed_changes_of, weights_of
 from support.spark.spark_lab import SparkLab
 from support.spark.spark_table import SparkTable
-from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -147,9 +146,7 @@ def _value(row: Mapping[str, Any], name: str) -> Any:
 
 COLUMNS = "id bigint, place struct<city: string, zip: int>, v int, note string"
 KINDS = {
-    "copy-on-write V2": ("copy-on-write", 2, None),
     "copy-on-write V3, partitioned": ("copy-on-write", 3, "v"),
-    "merge-on-read V2": ("merge-on-read", 2, "bucket(2, id)"),
     "merge-on-read V3": ("merge-on-read", 3, None),
     "equality deletes": ("merge-on-read", 2, None),
 }
@@ -169,16 +166,7 @@ SELECTIONS = (
 )
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        soak("copy-on-write V2"),
-        "copy-on-write V3, partitioned",
-        soak("merge-on-read V2"),
-        "merge-on-read V3",
-        "equality deletes",
-    ],
-)
+@pytest.fixture(scope="module", params=KINDS)
 def states(spark_lab: SparkLab, request: pytest.FixtureRequest) -> States:
     mode, format_version, partitioned_by = KINDS[request.param]
     table = spark_lab.create_table(

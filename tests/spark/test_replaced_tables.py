@@ -10,7 +10,6 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import NotAnAncestorError
 from icefloe.iceberg.step import StepKind
 from spark.moving_table import (
-    EVERY_VARIANT,
     CreateTable,
     check_batch,
     check_steps,
@@ -28,11 +27,10 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def table(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
-    return create_moving_table(create_table, getattr(request, "param", "V2"))
+def table(create_table: CreateTable) -> SparkTable:
+    return create_moving_table(create_table)
 
 
-@EVERY_VARIANT
 def test_a_table_that_was_replaced_is_compensated(table: SparkTable, tmp_path: Path) -> None:
     workshop = followed(table, tmp_path)
     workshop.deliver()
@@ -79,7 +77,6 @@ def test_a_table_that_was_replaced_by_one_of_other_types_is_refused_before_a_bat
     assert workshop.session().checkpoint.look().opened is None
 
 
-@pytest.mark.parametrize("table", ["V1", "V2"], indirect=True)
 def test_a_table_that_was_dropped_and_created_again_stops_its_pipeline(table: SparkTable, tmp_path: Path) -> None:
     workshop = followed(table, tmp_path)
     workshop.deliver()

@@ -13,7 +13,6 @@ from spark.range_check import changes_of, check_ranges
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import Row, difference, rows_of, typed_changes_of, weights_of
 from support.spark.spark_table import SparkTable
-from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
@@ -72,8 +71,6 @@ def _expected(start: Counter[Row], end: Counter[Row]) -> Counter[Row]:
 
 
 MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-ON_READ = pytest.mark.parametrize("mode", [soak("copy-on-write"), "merge-on-read"])
-ON_WRITE = pytest.mark.parametrize("mode", ["copy-on-write", soak("merge-on-read")])
 COLUMNS = "id bigint, name string, v int"
 
 
@@ -98,11 +95,8 @@ def last_changes(table: SparkTable, **options: Any) -> pa.Table:
 
 
 @MODES
-@pytest.mark.parametrize("partitioned_by", [None, soak("v")])
-def test_whatever_column_an_update_changes_it_is_one_update(
-    create_table: CreateTable, mode: str, partitioned_by: str | None
-) -> None:
-    table = created(create_table, mode, partitioned_by=partitioned_by)
+def test_whatever_column_an_update_changes_it_is_one_update(create_table: CreateTable, mode: str) -> None:
+    table = created(create_table, mode)
     table.sql("UPDATE {table} SET v = 1 WHERE id < 3")
     table.sql("UPDATE {table} SET name = concat(name, 'x') WHERE id IN (2, 5)")
     table.sql("UPDATE {table} SET id = id + 100 WHERE id IN (2, 3, 9)")
@@ -119,9 +113,8 @@ def test_whatever_column_an_update_changes_it_is_one_update(
     check_ranges(table, state=by_java(table))
 
 
-@ON_READ
-def test_of_equal_rows_only_the_changed_ones_are_reported(create_table: CreateTable, mode: str) -> None:
-    table = create_table("id bigint, name string", mode=mode, format_version=3)
+def test_of_equal_rows_only_the_changed_ones_are_reported(create_table: CreateTable) -> None:
+    table = create_table("id bigint, name string", mode="merge-on-read", format_version=3)
     table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, 'a' FROM range(8)")
     table.sql("UPDATE {table} SET name = 'b' WHERE id IN (0, 2)")
     table.sql("DELETE FROM {table} WHERE id IN (2, 3)")
@@ -139,9 +132,8 @@ def test_of_equal_rows_only_the_changed_ones_are_reported(create_table: CreateTa
     )
 
 
-@ON_WRITE
-def test_equal_rows_written_again_with_other_ids_are_no_change(create_table: CreateTable, mode: str) -> None:
-    table = created(create_table, mode, rows=40)
+def test_equal_rows_written_again_with_other_ids_are_no_change(create_table: CreateTable) -> None:
+    table = created(create_table, "copy-on-write", rows=40)
     ids = rows_with_ids(table, table.snapshot_ids()[-1])
     table.sql("INSERT OVERWRITE {table} SELECT id, name, CASE WHEN id = 7 THEN 1 ELSE v END FROM {table}")
     assert not ids & rows_with_ids(table, table.snapshot_ids()[-1])
@@ -151,9 +143,8 @@ def test_equal_rows_written_again_with_other_ids_are_no_change(create_table: Cre
     check_ranges(table, state=by_java(table))
 
 
-@ON_READ
-def test_rows_that_are_exchanged_are_no_change(create_table: CreateTable, mode: str) -> None:
-    table = create_table("v int", mode=mode, format_version=3)
+def test_rows_that_are_exchanged_are_no_change(create_table: CreateTable) -> None:
+    table = create_table("v int", mode="merge-on-read", format_version=3)
     table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ CAST(id AS int) FROM range(4)")
     table.sql("UPDATE {table} SET v = 3 - v")
     assert last_changes(table).num_rows == 0
@@ -163,9 +154,8 @@ def test_rows_that_are_exchanged_are_no_change(create_table: CreateTable, mode: 
     check_ranges(table, identifier_columns=["v"], state=by_java(table))
 
 
-@ON_WRITE
-def test_rows_of_before_the_upgrade_have_no_ids(create_table: CreateTable, mode: str) -> None:
-    table = created(create_table, mode, format_version=2)
+def test_rows_of_before_the_upgrade_have_no_ids(create_table: CreateTable) -> None:
+    table = created(create_table, "copy-on-write", format_version=2)
     table.sql("UPDATE {table} SET v = 1 WHERE id = 1")
     table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('format-version' = '3')")
     table.sql("UPDATE {table} SET v = 2 WHERE id IN (1, 2)")

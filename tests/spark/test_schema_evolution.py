@@ -11,17 +11,11 @@ from spark.range_check import changes_of, check_evolving_ranges
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import weights_of
 from support.spark.spark_table import SparkTable
-from support.tiers import soak
 
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
-KINDS = (
-    ("parquet", "copy-on-write"),
-    soak(("parquet", "merge-on-read")),
-    ("orc", "merge-on-read"),
-    soak(("avro", "copy-on-write")),
-)
+KINDS = (("parquet", "copy-on-write"), ("orc", "merge-on-read"))
 
 
 def literal(java: JavaWriters, value: Any, kind: str) -> Any:
@@ -35,9 +29,7 @@ def alter(table: SparkTable, *clauses: str) -> None:
         table.sql(f"ALTER TABLE {{table}} {clause}")
 
 
-@pytest.fixture(
-    params=KINDS, ids=["parquet copy-on-write", "parquet merge-on-read", "orc merge-on-read", "avro copy-on-write"]
-)
+@pytest.fixture(params=KINDS, ids=" ".join)
 def create(request: pytest.FixtureRequest, create_table: CreateTable) -> CreateTable:
     """A table of files in one format, whose rows Spark changes in one way."""
     file_format, mode = request.param
@@ -125,15 +117,7 @@ def test_values_of_a_wider_type_are_delivered_after_a_rollback_to_the_narrower_o
 
 
 # Iceberg's own readers refuse default values of columns that an ORC file lacks.
-@pytest.mark.parametrize(
-    ("file_format", "mode"),
-    [
-        ("parquet", "copy-on-write"),
-        soak("parquet", "merge-on-read"),
-        soak("avro", "copy-on-write"),
-        ("avro", "merge-on-read"),
-    ],
-)
+@pytest.mark.parametrize(("file_format", "mode"), [("parquet", "copy-on-write"), ("avro", "merge-on-read")])
 def test_initial_defaults_of_columns_added_later(create_table: CreateTable, file_format: str, mode: str) -> None:
     table = create_table(
         "id int, s struct<a: int>, l array<struct<k: int>>, m map<string, struct<k: int>>",

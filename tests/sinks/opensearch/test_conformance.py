@@ -16,7 +16,6 @@ from sinks.opensearch.sinks import sink_at
 from support.sinks.fake_cluster import FakeCluster
 from support.sinks.fake_elasticsearch import FakeElasticsearch
 from support.sinks.fake_indexes import lost_connection
-from support.tiers import stride
 
 pytestmark = pytest.mark.slow
 
@@ -54,8 +53,7 @@ class SinkOverMemory(SinkConformance):
         destination.refusal = lambda _: None
 
     def places(self, calls: int) -> Iterable[int]:
-        step = stride(self.step)
-        return range(calls % step, calls, step)
+        return range(calls % self.step, calls, self.step)
 
     def lost_connection(self) -> Exception:
         return lost_connection()
@@ -63,11 +61,6 @@ class SinkOverMemory(SinkConformance):
 
 class TestSoftDeletes(SinkOverMemory):
     step = 7
-
-
-@pytest.mark.soak
-class TestEveryPlace(SinkOverMemory):
-    pass
 
 
 @pytest.mark.extended

@@ -21,7 +21,7 @@ from icefloe.storage.keys import join_url
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
 
-__all__ = ["Gate", "GatedRun", "gated_client", "gated_stores", "stop_process"]
+__all__ = ["Gate", "GatedRun", "gated_stores", "stop_process"]
 
 _OPERATIONS: Final = ("get", "get_ranges", "put", "create", "size", "delete", "list")
 _SECONDS: Final = 120
@@ -34,7 +34,7 @@ class Gate:
     Args:
         place: the operation before which to halt, counted from 1.
         halt: called there, by each thread that comes to the gate before it is open.
-        of: a part of the URL, or the type of a client, of the operations that count; empty: all of them.
+        of: a part of the URL of the operations that count; empty: all of them.
     """
 
     def __init__(self, place: int, halt: Callable[[], object], *, of: str = "") -> None:
@@ -103,29 +103,6 @@ class GatedRun:
     def _wait(self) -> None:
         self._news.set()
         self._open.wait(_SECONDS)
-
-
-def gated_client(client: Any) -> Any:
-    """The client of a server, whose calls are operations, too."""
-    return _GatedClient(client)
-
-
-class _GatedClient:
-    def __init__(self, client: object) -> None:
-        self._client = client
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._client, name)
-        if not callable(value):
-            return value
-
-        def call(*arguments: Any, **named: Any) -> Any:
-            gate = getattr(current_thread(), "gate", None)
-            if gate is not None:
-                gate.arrive(name, type(self._client).__name__)
-            return value(*arguments, **named)
-
-        return call
 
 
 def stop_process() -> None:

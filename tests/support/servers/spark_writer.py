@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from demo.servers.fetching import fetching
+from demo.servers.jars import Jar
 from support.servers.rest_catalog import RestCatalog
 from support.servers.versitygw import REGION, Versitygw
-from support.spark.spark_lab import JARS
+from support.spark.spark_lab import RUNTIME, spark_jars
 
 __all__ = ["SparkWriter"]
 
-PACKAGES: Final = (
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
-)
 SCRIPT: Final = Path(__file__).with_name("spark_statements.py")
 
 
@@ -40,9 +36,7 @@ class SparkWriter:
                 [sys.executable, SCRIPT], cwd=self.folder, env={**os.environ, **local, **secrets},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
-        with fetching("spark-jars"):
-            self._send(self._configuration())
-            self.sql("SELECT 1")
+        self._send(self._configuration())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -67,8 +61,9 @@ class SparkWriter:
     def _configuration(self) -> dict[str, str]:
         catalog = "spark.sql.catalog.lake"
         return {
-            "spark.jars.packages": ",".join(PACKAGES),
-            "spark.jars.ivy": str(JARS),
+            "spark.jars": spark_jars(
+                RUNTIME, Jar(group="org.apache.iceberg", name="iceberg-aws-bundle", version="1.12.0")
+            ),
             "spark.driver.memory": "1g",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.log.level": "ERROR",

@@ -15,21 +15,18 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from demo.servers.fetching import fetching
+from demo.servers.jars import Jar, class_path
 from support.spark.spark_table import SparkTable
 
-__all__ = ["CATALOG", "NAMESPACE", "SparkLab"]
+__all__ = ["CATALOG", "NAMESPACE", "RUNTIME", "SQLITE", "SparkLab", "spark_jars"]
 
 CATALOG: Final = "lab"
 """The catalog's name on both sides: the rows of a SQL catalog are keyed by it."""
 NAMESPACE: Final = "db"
-PACKAGES: Final = (
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-    "org.xerial:sqlite-jdbc:3.50.3.0",
-)
+RUNTIME: Final = Jar(group="org.apache.iceberg", name="iceberg-spark-runtime-4.1_2.13", version="1.12.0")
+SQLITE: Final = Jar(group="org.xerial", name="sqlite-jdbc", version="3.50.3.0")
 _MOST_FAILURES: Final = 4
 """Tries of a task, as on a cluster; a local master gives one, unless it is told."""
-JARS: Final = Path(__file__).parents[3] / ".cache" / "ivy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +46,11 @@ class SparkLab:
         for key, value in _configuration(folder, heap).items():
             builder.config(key, value)
         try:
-            with fetching("spark-jars"):
-                spark = builder.getOrCreate()
+            spark = builder.getOrCreate()
         except PySparkRuntimeError as cause:
             raise RuntimeError(
-                f"Spark did not start (its own words are on standard error): it needs Java 17 to 21, which `make test`"
-                f" provides, and the first time a network to fetch {' and '.join(PACKAGES)} into {JARS}"
+                "Spark did not start (its own words are on standard error): it needs Java 17 to 21, which `make test`"
+                " provides"
             ) from cause
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{NAMESPACE}")
         properties = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
@@ -100,14 +96,18 @@ class SparkLab:
         return table
 
 
+def spark_jars(*jars: Jar) -> str:
+    """The files of these jars, as Spark takes them; fetched the first time, so that no JVM looks for them again."""
+    return class_path(jars).replace(os.pathsep, ",")
+
+
 _VERBS: Final = ("delete", "update", "merge")
 
 
 def _configuration(folder: Path, heap: str) -> dict[str, str]:
     catalog = f"spark.sql.catalog.{CATALOG}"
     return {
-        "spark.jars.packages": ",".join(PACKAGES),
-        "spark.jars.ivy": str(JARS),
+        "spark.jars": spark_jars(RUNTIME, SQLITE),
         "spark.driver.memory": heap,
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.log.level": "ERROR",
