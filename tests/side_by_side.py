@@ -7,7 +7,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 __all__ = ["GroupScheduling", "group_of", "rank_of", "times_of_groups"]
 
-_DAEMONS: Final = ("tests/e2e/", "tests/servers/test_airflow_on_postgresql", "tests/stack/test_delivery")
+_DAEMONS: Final = ("tests/e2e/", "tests/stack/test_delivery")
 """Several processes each, which need most of a core while they start: one file after another."""
 _SPARK_ALONE: Final = "tests/e2e/test_killed_spark"
 """A JVM each time, and no daemon."""

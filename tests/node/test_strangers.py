@@ -142,7 +142,7 @@ def test_silent_connections_beyond_the_limit_of_files_do_not_use_a_node_up(
             for _ in range(3 * LIMIT):
                 connection = stack.enter_context(socket.socket())
                 connection.setblocking(False)
-                connection.connect_ex((machine.host, machine.port))
+                connection.connect_ex(("127.0.0.1", machine.port))
             files = Path(f"/proc/{machine.server.pid}/fd")
             waited(lambda: len(list(files.iterdir())) >= LIMIT)
             other = NodeClients(load_node_config(machine.config), patience=15)

@@ -67,12 +67,6 @@ class OpenSearchPlace:
             "PUT", f"{index}/_settings", {f"index.{key.replace('__', '.')}": each for key, each in settings.items()}
         )
 
-    def set_cluster(self, **settings: Any) -> None:
-        """Settings of the whole cluster; None is the default."""
-        self.ask(
-            "PUT", "_cluster/settings", {"transient": {key.replace("__", "."): each for key, each in settings.items()}}
-        )
-
     @contextmanager
     def without_shard(self, index: str, shard: int) -> Iterator[None]:
         """A shard of an index has no node for a while."""

@@ -17,7 +17,7 @@ from demo.servers.server_process import ServerUnavailableError
 from make.make_env import make_env
 from support.missing import missing, require_package
 from support.servers.daemons import wait_until
-from support.servers.planted_secrets import files_with
+from support.servers.planted_secrets import CommandLines, files_with
 from support.stack.compose_page import documented_commands
 from support.stack.run import COMPOSE_FILE, DEMO, ports_here
 from support.stack.service import load_compose
@@ -34,9 +34,10 @@ pytestmark = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """The services, where Airflow is, and the secrets."""
+    """The services, where Airflow is, the secrets, and the arguments of all processes."""
 
     stack: Stack
+    watched: CommandLines
     airflow: str
     secrets: dict[str, str]
 
@@ -57,7 +58,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             stack = started.enter_context(Stack(services, folder=folder / "stack", ports=ports, say=print))
         except ServerUnavailableError as reason:
             missing("a service of docker-compose.yaml cannot be had here", str(reason))
-        yield Running(stack=stack, airflow=f"http://127.0.0.1:{ports[8080]}", secrets=secrets)
+        watched = started.enter_context(CommandLines())
+        yield Running(stack=stack, watched=watched, airflow=f"http://127.0.0.1:{ports[8080]}", secrets=secrets)
         stack.refuse_dead()
     assert set(psutil.Process().children(recursive=True)) <= before
 
@@ -116,6 +118,20 @@ def test_no_secret_is_written_but_to_the_files_of_passwords(running: Running) ->
     assert [path.name for path in of_spark] == ["spark-defaults.conf"]
     assert [path.stat().st_mode & 0o77 for path in (*passwords, *of_spark)] == [0, 0]
     assert {name: paths for name, paths in written.items() if paths} == {}
+    database = dump(running)
+    assert "flights_changes" in database
+    assert any(b"deploy.SparkSubmit" in argument for argument in running.watched.arguments)
+    for secret in running.secrets.values():
+        assert secret not in database
+        assert not [argument for argument in running.watched.arguments if secret.encode() in argument]
+
+
+def dump(running: Running) -> str:
+    """All that Airflow's database holds."""
+    program = 'PGPASSWORD="$POSTGRES_PASSWORD" exec pg_dump --inserts --host airflow-database --port 5432'
+    done = running.stack.run("airflow-database", ["sh", "-c", f'{program} -U "$POSTGRES_USER" "$POSTGRES_DB"'])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def run(running: Running, words: list[str]) -> str:

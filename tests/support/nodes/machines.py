@@ -27,15 +27,15 @@ from support.servers.private_authority import PrivateAuthority
 __all__ = ["SHORT", "NodeMachine", "TwoMachines", "certificates", "member_file", "on_machine"]
 
 ROOT = Path(__file__).parents[3]
-_ESTABLISHED: Final = "01"
+_HOST: Final = "127.0.0.1"
 LONG: Final = 60.0
 SHORT: Final = 2.0
 """Seconds for which readers wait for a node that a test has ended or stopped. Readers of other nodes wait `LONG`."""
 
 
-def certificates(authority: PrivateAuthority, host: str = "127.0.0.1") -> dict[str, str]:
+def certificates(authority: PrivateAuthority) -> dict[str, str]:
     """The keys of a member's configuration that name its certificates; a new certificate each time."""
-    own = str(authority.issue(IPAddress(ip_address(host))))
+    own = str(authority.issue(IPAddress(ip_address(_HOST))))
     return {"certificate": own, "key": own, "authority": str(authority.bundle)}
 
 
@@ -57,45 +57,35 @@ class NodeMachine:
     """One machine: its configuration, its folder, its node.
 
     Attributes:
-        host: its address.
-        enter: beginning of a command that runs in its network; empty: in this one.
+        enter: beginning of the command of its node.
     """
 
     config: Path
     folder: Path
     port: int
     server: ServerProcess
-    host: str = "127.0.0.1"
     enter: tuple[str, ...] = ()
 
     @classmethod
-    def create(
-        cls,
-        place: Path,
-        authority: PrivateAuthority,
-        *,
-        host: str = "127.0.0.1",
-        enter: tuple[str, ...] = (),
-        **keys: Any,
-    ) -> Self:
+    def create(cls, place: Path, authority: PrivateAuthority, *, enter: tuple[str, ...] = (), **keys: Any) -> Self:
         """A machine whose node does not run yet."""
         place.mkdir(parents=True)
         port, folder = free_port(), place / "outputs"
         config = member_file(
             place / "node.yaml",
-            address=f"{host}:{port}",
+            address=f"{_HOST}:{port}",
             folder=str(folder),
-            listen=host,
-            **certificates(authority, host),
+            listen=_HOST,
+            **certificates(authority),
             **keys,
         )
         server = ServerProcess("node", place)
-        return cls(config=config, folder=folder, port=port, server=server, host=host, enter=enter)
+        return cls(config=config, folder=folder, port=port, server=server, enter=enter)
 
     @property
     def address(self) -> str:
         """Host and port, as commit records name them."""
-        return f"{self.host}:{self.port}"
+        return f"{_HOST}:{self.port}"
 
     def start(self) -> None:
         environ = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
@@ -111,17 +101,6 @@ class NodeMachine:
     def resume(self) -> None:
         os.kill(self.server.pid, signal.SIGCONT)
 
-    def is_asked(self) -> bool:
-        """True if bytes of a reader wait for the node: it is paused, or it will read them in a moment."""
-        # gRPC listens by version 6 of the protocol for version 4 too.
-        for protocol in ("tcp", "tcp6"):
-            for line in Path(f"/proc/{self.server.pid}/net/{protocol}").read_text().splitlines()[1:]:
-                _, local, _, state, queues, *_ = line.split()
-                is_ours = int(local.rpartition(":")[2], 16) == self.port
-                if is_ours and state == _ESTABLISHED and int(queues.rpartition(":")[2], 16):
-                    return True
-        return False
-
     def outputs(self) -> list[Path]:
         """The node may remove a folder between two looks of pathlib."""
         while True:
@@ -130,7 +109,7 @@ class NodeMachine:
 
     def _is_reached(self) -> bool:
         try:
-            socket.create_connection((self.host, self.port), timeout=1).close()
+            socket.create_connection((_HOST, self.port), timeout=1).close()
         except OSError:
             return False
         return True

@@ -62,10 +62,6 @@ class Postgresql:
         """Makes a new database."""
         self._psql("postgres", f"CREATE DATABASE {name}")
 
-    def dump(self, database: str) -> str:
-        """All that a database holds, as text."""
-        return self._run("pg_dump", *self._address(), "--inserts", database)
-
     def _start(self) -> None:
         if self._user is not None:
             give_to(self._user, self.folder)
