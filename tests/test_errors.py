@@ -32,13 +32,6 @@ def test_a_declared_fact_that_is_not_given_is_none():
     assert (error.url, dict(error.facts)) == (None, {"key": "a"})
 
 
-def test_a_fact_that_no_class_declares_is_refused():
-    with pytest.raises(TypeError, match="TransientError declares no fact 'colour'"):
-        TransientError("the store is away", colour="red")  # type: ignore[call-arg]  # that is the test
-    with pytest.raises(AttributeError, match="colour"):
-        _ = TransientError("the store is away").colour  # type: ignore[attr-defined]  # that is the test
-
-
 def test_an_error_is_restated_with_its_facts_and_more():
     error = KeyMissingError.of("file:///lake", "a").restated("another sentence", path="b")
     assert (type(error), error.sentence) == (KeyMissingError, "another sentence")

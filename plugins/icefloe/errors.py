@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from inspect import get_annotations
-from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform, get_origin
+from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
 from icefloe.redaction.hidden import quoted, redacted_foreign
 
@@ -22,6 +21,7 @@ __all__ = [
 _WORDS: Final = ("ERROR_allocation_failed", "Error -4 while", "Allocation error : not enough memory")
 """In which LZ4, zlib and Zstandard say that they got no memory: the class of the error is that of damaged bytes."""
 
+_NO_FACTS: Final = ("sentence", "__notes__")
 _LONGEST_NAME: Final = 200
 _LONGEST_LINE: Final = 4_000
 
@@ -37,17 +37,8 @@ class _DeclaredFacts(Exception):  # noqa: N818 - the part of the root that makes
     """An error whose facts are its classes' annotations, given by keyword."""
 
     exit_code: ClassVar[int] = 65
-    _declared: ClassVar[frozenset[str]] = frozenset()
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        own: dict[str, object] = get_annotations(cls)
-        cls._declared = cls._declared | {name for name, kind in own.items() if get_origin(kind) is not ClassVar}
 
     def __init__(self, sentence: str, /, *further: str, **facts: object) -> None:
-        unknown = facts.keys() - self._declared
-        if unknown:
-            raise TypeError(f"{type(self).__name__} declares no fact {min(unknown)!r}")
         # What others named may hold anything: a line break is ours only between the sentences.
         shown = "\n".join(_line(each, facts) for each in (sentence, *further))
         super().__init__(shown)
@@ -59,7 +50,7 @@ class _DeclaredFacts(Exception):  # noqa: N818 - the part of the root that makes
     @property
     def facts(self) -> Mapping[str, object]:
         """The given facts, by name."""
-        return {name: value for name, value in vars(self).items() if name in self._declared and name != "sentence"}
+        return {name: value for name, value in vars(self).items() if name not in _NO_FACTS}
 
     def restated(self, sentence: str, /, **more: object) -> Self:
         """This error with the facts in ``more`` added, and another sentence."""

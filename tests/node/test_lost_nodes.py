@@ -8,10 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
+from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.node import node_client
 from icefloe.node.node_config import load_node_config
-from icefloe.node.node_folder import BUSY, NodeFolder, NoFreeFileError, Piece, PieceFault
+from icefloe.node.node_folder import BUSY, NodeFolder, Piece, PieceFault
 from icefloe.node.node_server import NodeServer
 from support.nodes.elsewhere import Elsewhere, Struck
 from support.nodes.held_outputs import SHUFFLE, held_by, nodes_lost, require_exact, require_made_again
@@ -90,7 +91,7 @@ class Exhausted(NodeFolder):
     """A folder of a node that has no file left to open."""
 
     def read(self, piece: Piece) -> Iterator[bytes | PieceFault] | PieceFault:  # noqa: ARG002 - as its base
-        raise NoFreeFileError("a map output of this machine cannot be opened")
+        raise TransientError("a map output of this machine cannot be opened")
 
 
 class Asked(Elsewhere):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.node.node_folder import NodeFolder, NoFreeFileError, Piece, PieceFault
+from icefloe.errors import TransientError
+from icefloe.node.node_folder import NodeFolder, Piece, PieceFault
 
 FILE = "5f0c/7/0.0.a1.data"
 
@@ -60,7 +61,7 @@ def test_a_process_without_a_free_file_has_no_fault_of_the_file(
 
     with monkeypatch.context() as patches:
         patches.setattr(os, "open", exhausted)
-        with pytest.raises(NoFreeFileError, match="raise the limit of open files"):
+        with pytest.raises(TransientError, match="raise the limit of open files"):
             content(folder)
     assert content(folder) == b"whole"
 

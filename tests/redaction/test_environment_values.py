@@ -128,7 +128,7 @@ WRONG_ADDRESSES = (
         if key != "bootstrap_servers" or written.replace("https://", "") not in {"${X}", "/${X}"}
     ],
 )
-def test_a_wrong_address_is_refused_at_its_line_without_its_value(
+def test_a_wrong_address_is_refused_without_its_value(
     written: str, kind: str, key: str, secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if key == "bootstrap_servers":
@@ -141,7 +141,6 @@ def test_a_wrong_address_is_refused_at_its_line_without_its_value(
     done = icefloe("validate", file)
     assert done.code == 65
     named = f"sink.{key}{'.url' if key == 'schema_registry' else ''}"
-    assert f"{file}:" in done.out
     assert named in done.out
     assert traces_of(secret, done.out + done.err) == []
 

@@ -154,10 +154,6 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.E
 """Faults of the process that opens a file, and not of the file."""
 
 
-class NoFreeFileError(TransientError):
-    """This process can open no further file now. Its map outputs are well."""
-
-
 class NodeFolder:
     """Data files below one local folder, as ``<checkpoint id>/<batch>/<map_id>.<generation>.<attempt>.data``.
 
@@ -220,7 +216,7 @@ class NodeFolder:
         """The bytes of a piece in chunks; a fault instead, or at their end, if they cannot be had.
 
         Raises:
-            NoFreeFileError: the process can open no further file.
+            TransientError: the process can open no further file now; the map output is well.
         """
         if not PATH.fullmatch(piece.path):
             return PieceFault("no map output has such a path")
@@ -230,7 +226,7 @@ class NodeFolder:
             descriptor = os.open(f"{self._folder}/{piece.path}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
             if error.errno in _EXHAUSTED:
-                raise NoFreeFileError(
+                raise TransientError(
                     f"a map output of this machine cannot be opened: {one_line(error)}; raise the limit of open files "
                     "of this process (LimitNOFILE with systemd)"
                 ) from error

@@ -21,7 +21,6 @@ from icefloe.node.node_folder import (
     READ,
     ROW_BYTES,
     NodeFolder,
-    NoFreeFileError,
     Piece,
     PieceFault,
     decode_pieces,
@@ -118,7 +117,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
             return
         try:
             yield from _messages(self._folder, pieces)
-        except NoFreeFileError as error:
+        except TransientError as error:
             # Others have its files, as they may have its places: its map outputs are well.
             logger.warning("a reader is asked to come again: %s", error.sentence)
             yield BUSY
@@ -188,7 +187,6 @@ def _peer_of(file: int, port: int, *, ends: bool = False) -> _Peer | None:
 _LOOK_SECONDS: Final = 1.0
 _EXPIRE_SECONDS: Final = 600.0
 _BIND_PAUSE_SECONDS: Final = 0.02
-_QUIET_SECONDS: Final = 5.0
 _MOST_SECONDS_WITHOUT_PORT: Final = 60.0
 """Readers take a node for lost after such a time, and its map outputs are made again."""
 
@@ -265,7 +263,7 @@ def _replaced(
 ) -> NodeServer:
     """The old one still ends its answers; later readers ask again."""
     threading.Thread(target=server.shutdown, name="icefloe-node-ends", daemon=True).start()
-    since, is_said = time.monotonic(), False
+    since = time.monotonic()
     while not stop.wait(_BIND_PAUSE_SECONDS):
         try:
             started = _started(config, folder, pem)
@@ -277,9 +275,6 @@ def _replaced(
                     f"again for its new certificates: end the program that has the port, and start the node again "
                     f"({error.sentence})"
                 ) from error
-            if seconds >= _QUIET_SECONDS and not is_said:
-                is_said = True
-                logger.warning("node %s serves nobody until its port is free again: %s", config.address, error.sentence)
         else:
             # Answers of the old server may still be under way.
             started.members |= server.members

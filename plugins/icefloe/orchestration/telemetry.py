@@ -6,8 +6,7 @@ docs/operations.md has their table. Each is sent twice, as Airflow does: as ``ic
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -30,11 +29,13 @@ _PREFIX: Final = "icefloe"
 _REQUEST_KINDS: Final = (
     "get", "get_ranges", "put", "create", "head", "delete", "list", "failed", "again", "found_there",
 )  # fmt: skip
+_OF_PHASES: Final = (
+    "tasks_run", "tasks_found", "tasks_failed", "tasks_adopted", "map_tasks_run_again", "attempts_lost",
+)  # fmt: skip
 _DELIVERED: Final = ("documents", "repeated", "retries", "refused", "dead_letters", "superseded")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
+class Metric(NamedTuple):
     """One number; a ``timing`` is in seconds."""
 
     kind: Literal["counter", "gauge", "timing"]
@@ -55,27 +56,30 @@ def send_report(report: BatchReport) -> None:
 
 def send_poll(pipeline: str, table: str, *, outcome: Literal["due", "empty", "failed"]) -> None:
     """Counts a look for work."""
-    _send([Metric(kind="counter", name=f"polls.{outcome}", value=1)], pipeline=pipeline, table=table)
+    _send([Metric("counter", f"polls.{outcome}", 1)], pipeline=pipeline, table=table)
 
 
 def send_batch(dag_id: str, table: str, *, is_resumed: bool, map_tasks: int) -> None:
     """Counts a batch of plan, and the map tasks of a new one."""
     names = {"batch.resumed": 1} if is_resumed else {"batch.opened": 1, "map_tasks.planned": map_tasks}
-    _send(
-        (Metric(kind="counter", name=name, value=count) for name, count in names.items()), pipeline=dag_id, table=table
-    )
+    _send(_known("counter", names), pipeline=dag_id, table=table)
 
 
 def send_failure(dag_id: str, table: str, phase: str, *, is_final: bool, is_lost: bool = False) -> None:
     """Counts a failed or lost try."""
     kind = "final" if is_final else "to_retry"
     names = (f"task.failed.{kind}", f"task.failed.{phase}", *(["task.lost"] if is_lost else []))
-    _send((Metric(kind="counter", name=name, value=1) for name in names), pipeline=dag_id, table=table)
+    _send(_known("counter", dict.fromkeys(names, 1)), pipeline=dag_id, table=table)
+
+
+def _known(kind: Literal["counter", "gauge", "timing"], figures: Mapping[str, float | None]) -> Iterator[Metric]:
+    return (Metric(kind, name, value) for name, value in figures.items() if value is not None)
 
 
 def status_metrics(status: PipelineStatus, *, now: datetime) -> Iterator[Metric]:
     """The known figures of a status."""
     waiting = 0.0 if status.lag_snapshots == 0 else _seconds(status.waiting_since, now)
+    expiry = None if status.next_expiry is None else datetime.fromisoformat(status.next_expiry.at) - now
     gauges = {
         "lag.snapshots": status.lag_snapshots,
         "lag.rows": status.lag_rows,
@@ -83,13 +87,9 @@ def status_metrics(status: PipelineStatus, *, now: datetime) -> Iterator[Metric]
         "open_batch.seconds": 0.0 if status.open_since is None else _seconds(status.open_since, now),
         "trouble": 0 if status.trouble is None else 1,
         "pinned.snapshots": None if status.pins is None else status.pins.snapshots,
+        "expiry.seconds": None if expiry is None else expiry.total_seconds(),
     }
-    for name, value in gauges.items():
-        if value is not None:
-            yield Metric(kind="gauge", name=name, value=value)
-    if status.next_expiry is not None:
-        seconds_left = (datetime.fromisoformat(status.next_expiry.at) - now).total_seconds()
-        yield Metric(kind="gauge", name="expiry.seconds", value=seconds_left)
+    return _known("gauge", gauges)
 
 
 def report_metrics(report: BatchReport) -> Iterator[Metric]:
@@ -117,9 +117,7 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
         "ranges.delivered": report.ranges,
         "warnings": len(report.warnings),
     }
-    for name, count in counters.items():
-        if count is not None:
-            yield Metric(kind="counter", name=name, value=count)
+    yield from _known("counter", counters)
     for phase in report.phases:
         yield from _phase_metrics(phase)
     yield from _node_metrics(report.phases)
@@ -128,16 +126,15 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
         yield from _delivery_metrics(report.delivery)
     weighed = (report.removed_rows_read or 0) + (report.added_rows_read or 0)
     if weighed:
-        yield Metric(kind="gauge", name="rows.carried_over_ratio", value=report.carried_over_rows / weighed)
-    if report.seconds is not None:
-        yield Metric(kind="timing", name="batch.time", value=report.seconds)
+        yield Metric("gauge", "rows.carried_over_ratio", report.carried_over_rows / weighed)
+    yield from _known("timing", {"batch.time": report.seconds})
 
 
 def _node_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
     """Lost map outputs. Dots and colons of an address would part a metric's name."""
     for node in merged_nodes(node for phase in phases for node in phase.nodes_lost):
         name = re.sub("[^0-9A-Za-z-]", "_", node.address)
-        yield Metric(kind="counter", name=f"node.{name}.map_outputs_lost", value=node.map_outputs)
+        yield Metric("counter", f"node.{name}.map_outputs_lost", node.map_outputs)
 
 
 def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
@@ -145,36 +142,24 @@ def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
     if not known:
         return
     totals = sum(known.values(), RequestTotals())
-    for kind in _REQUEST_KINDS:
-        yield Metric(kind="counter", name=f"requests.{kind}", value=getattr(totals, kind))
-    yield Metric(kind="timing", name="requests.time", value=totals.seconds)
+    yield from _known("counter", {f"requests.{kind}": getattr(totals, kind) for kind in _REQUEST_KINDS})
+    yield Metric("timing", "requests.time", totals.seconds)
     if "shuffle_read" in known:
-        yield Metric(kind="counter", name="shuffle.requests", value=known["shuffle_read"].get_ranges)
+        yield Metric("counter", "shuffle.requests", known["shuffle_read"].get_ranges)
 
 
 def _delivery_metrics(delivery: BatchDelivery) -> Iterator[Metric]:
-    for name in _DELIVERED:
-        yield Metric(kind="counter", name=f"delivery.{name}", value=getattr(delivery, name))
-    yield Metric(kind="counter", name="bytes.delivered", value=delivery.bytes)
-    if delivery.lag_seconds is not None:
-        yield Metric(kind="timing", name="delivery.lag", value=delivery.lag_seconds)
+    yield from _known("counter", {f"delivery.{name}": getattr(delivery, name) for name in _DELIVERED})
+    yield Metric("counter", "bytes.delivered", delivery.bytes)
+    yield from _known("timing", {"delivery.lag": delivery.lag_seconds})
 
 
 def _phase_metrics(phase: PhaseRecord) -> Iterator[Metric]:
-    counters = {
-        "retries": phase.attempts - 1,
-        "tasks_run": phase.tasks_run,
-        "tasks_found": phase.tasks_found,
-        "tasks_failed": phase.tasks_failed,
-        "tasks_adopted": phase.tasks_adopted,
-        "map_tasks_run_again": phase.map_tasks_run_again,
-        "attempts_lost": phase.attempts_lost,
-        "requests": phase.requests.sent,
-    }
-    for name, count in counters.items():
-        if count:
-            yield Metric(kind="counter", name=f"phase.{phase.phase}.{name}", value=count)
-    yield Metric(kind="timing", name=f"phase.{phase.phase}.time", value=phase.seconds)
+    counters = {name: getattr(phase, name) for name in _OF_PHASES}
+    counters["retries"] = phase.attempts - 1
+    counters["requests"] = phase.requests.sent
+    yield from _known("counter", {f"phase.{phase.phase}.{name}": count or None for name, count in counters.items()})
+    yield Metric("timing", f"phase.{phase.phase}.time", phase.seconds)
 
 
 def _send(metrics: Iterable[Metric], *, pipeline: str, table: str) -> None:

@@ -1,7 +1,6 @@
 """Values of options that other rooms decide by."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, Self, TypeAlias
 
@@ -74,38 +73,3 @@ class ExpandedText:
         '${A} or ${B}'
         """
         return " or ".join(dict.fromkeys(match[0] for match in REFERENCE.finditer(self.written) if match[1]))
-
-    def written_place(self, place: int) -> int:
-        """A position in the text as one in the file; inside a variable's value, the start of its reference.
-
-        >>> given = ExpandedText(text="a = 'O'Brien' or", written="a = '${NAME}' or")
-        >>> given.written_place(7), given.written_place(16)
-        (5, 16)
-        """
-        if self.text == self.written:
-            return place
-        found = 0
-        for start, written_start, length in self._kept():
-            if place < start:
-                break
-            found = written_start + min(place - start, length)
-        return found
-
-    def _kept(self) -> Iterator[tuple[int, int, int]]:
-        """The unreplaced pieces: position in the text, position in the file, length."""
-        # If a piece occurs inside a value too, its first occurrence is taken.
-        #   in the file   a = '${NAME}' or
-        #   expanded      a = 'x' or           pieces (0, 0, 5) and (6, 12, 4)
-        start = written_start = 0
-        matches = list(REFERENCE.finditer(self.written))
-        for match in matches:
-            piece = self.written[written_start : match.start()]
-            start = max(self.text.find(piece, start), start)
-            yield start, written_start, len(piece)
-            start, written_start = start + len(piece), match.end()
-            # The reference is $${, which the text has as ${.
-            if not match[1]:
-                yield start, match.start() + 1, 2
-                start += 2
-        rest = self.written[written_start:]
-        yield max(len(self.text) - len(rest), start), written_start, len(rest)

@@ -1,6 +1,6 @@
 """The mappings inside a pipeline file, typed; docs/pipeline_keys.md has their keys."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from importlib.metadata import EntryPoint, entry_points
@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from icefloe.pipeline.environment import has_reference
-from icefloe.pipeline.url import is_address
 from icefloe.units import parse_bytes, parse_seconds
 
 __all__ = ["OUR_SINKS", "ShuffleSettings", "SinkSettings", "registered_sinks"]
@@ -195,38 +194,14 @@ _GROUP: Final = "icefloe.sinks"
 """The group of entry points in which other packages register their sinks: the name is ``sink.type``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkType:
-    """A sink of ours.
-
-    Attributes:
-        factory: ``module:function``; empty for the files that tasks write anyway.
-        addresses: by dotted key below ``sink``: a test of the address, and its form in words.
-    """
-
-    factory: str = ""
-    addresses: Mapping[str, tuple[Callable[[str], bool], str]] = field(default_factory=dict)
-
-
-OUR_SINKS: Final[Mapping[str, SinkType]] = MappingProxyType(
+OUR_SINKS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "files": SinkType(),
-        "opensearch": SinkType(
-            factory="icefloe.sinks.opensearch.opensearch_sink:open_opensearch_sink",
-            addresses={"url": (lambda text: is_address(text, "http", "https"), "https://HOST:PORT")},
-        ),
-        "kafka": SinkType(
-            factory="icefloe.sinks.kafka.kafka_sink:open_kafka_sink",
-            addresses={
-                "bootstrap_servers": (lambda text: is_address(text, is_list=True), "HOST:PORT"),
-                "schema_registry.url": (
-                    lambda text: is_address(text, "http", "https", "mock", is_list=True),
-                    "https://HOST:PORT",
-                ),
-            },
-        ),
+        "files": "",
+        "opensearch": "icefloe.sinks.opensearch.opensearch_sink:open_opensearch_sink",
+        "kafka": "icefloe.sinks.kafka.kafka_sink:open_kafka_sink",
     }
 )
+"""``module:function`` that opens a sink of ours; empty for the files that tasks write anyway."""
 
 
 def registered_sinks() -> dict[str, EntryPoint]:

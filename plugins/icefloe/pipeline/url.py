@@ -28,15 +28,12 @@ _ADDRESS: Final = re.compile(
     re.ASCII,
 )
 _PORTS: Final = 65_536
-_NEAREST: Final = {
-    "s3a": "s3",
-    "s3n": "s3",
-    "gcs": "gs",
-    "wasb": "abfs",
-    "wasbs": "abfss",
-    "adl": "abfss",
-    "az": "abfs",
-}
+
+
+_ONE_SCHEME: Final[Mapping[str, str]] = {
+    "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs",
+}  # fmt: skip
+"""Schemes that name the same store, with the scheme that is used for it here."""
 
 
 def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
@@ -60,7 +57,8 @@ def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
     if scheme not in SCHEMES or match[1] != scheme:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         rest = text[len(match[1]) :]
-        hint = f": write '{_NEAREST.get(scheme, scheme)}{rest}'" if _NEAREST.get(scheme, scheme) in SCHEMES else ""
+        ours = _ONE_SCHEME.get(scheme, scheme)
+        hint = f": write '{ours}{rest}'" if ours in SCHEMES else ""
         return f"has the scheme '{match[1]}', which is none of {known}{hint}"
     if scheme in ("abfs", "abfss") and "@" in (host or "") and _ACCOUNT.search(host or "") is None:
         container = (host or "").partition("@")[0]
@@ -150,10 +148,6 @@ def _place_fault(text: str, scheme: str, host: str | None, path: str) -> str | N
     return None
 
 
-_ONE_SCHEME: Final[Mapping[str, str]] = {
-    "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs",
-}  # fmt: skip
-"""Schemes that name the same store, with the scheme that is used for it here."""
 _OF_HOSTS: Final = frozenset({"hdfs", "viewfs", "http", "https"})
 
 

@@ -15,7 +15,6 @@ from icefloe.pipeline.yaml_file import KeyPath, Problem, YamlFile, dotted
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 from icefloe.pipeline.environment import (
@@ -23,7 +22,6 @@ from icefloe.pipeline.environment import (
     expand,
     missing_variables,
 )
-from icefloe.pipeline.settings import OUR_SINKS
 from icefloe.pipeline.url import holds_password, location_fault, table_fault, url_fault
 from icefloe.pipeline.yaml_file import file_error, read_scalar
 from icefloe.redaction.hidden import names_secret
@@ -246,14 +244,12 @@ def _read_scalars(data: dict[str, Any], file: YamlFile) -> None:
 def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem]:
     yield from _name_problems(file, data)
     sink = data.get("sink")
-    kind = sink.get("type") if isinstance(sink, dict) else None
-    is_files_sink = kind == "files"
+    is_files_sink = isinstance(sink, dict) and sink.get("type") == "files"
     allowed = data.get("allowed_locations")
     checks = (
         *_TEXT_CHECKS,
         *([(("sink", "path"), url_fault)] if is_files_sink else ()),
         (("changelog", "path"), url_fault),
-        *_address_checks(kind),
         *(
             (("allowed_locations", at), location_fault)
             for at in range(len(allowed) if isinstance(allowed, list) else 0)
@@ -301,17 +297,6 @@ def _secret_problems(file: YamlFile, value: Any, path: KeyPath, place: str) -> I
                 yield from _secret_problems(file, below, (*path, key), place)
     elif isinstance(value, str) and path != ("sink", "path") and holds_password(value):
         yield _problem(file, path, f"{dotted(path)} holds a password or token: leave it out and keep it in {place}")
-
-
-def _address_checks(sink_type: object) -> Iterator[tuple[KeyPath, Callable[[str], str | None]]]:
-    ours = OUR_SINKS.get(sink_type) if isinstance(sink_type, str) else None
-    for key, (is_fit, form) in ours.addresses.items() if ours else ():
-        yield ("sink", *key.split(".")), partial(_no_address, is_fit, form)
-
-
-def _no_address(is_fit: Callable[[str], bool], form: str, text: str) -> str | None:
-    advice = "a user or a password belongs in the connection that sink.conn_id names"
-    return None if is_fit(text) else f"is not of the form {form}: correct it; {advice}"
 
 
 def _problem(file: YamlFile, path: KeyPath, sentence: str) -> Problem:

@@ -316,7 +316,7 @@ def open_sink(
         open_store: opens a folder of the pipeline's storage by its URL.
     """
     sink_type = settings["type"]
-    if place := OUR_SINKS[sink_type].factory if sink_type in OUR_SINKS else "":
+    if place := OUR_SINKS.get(sink_type):
         module, _, name = place.partition(":")
         factory: SinkFactory = getattr(import_module(module), name)
     elif sink_type in (registered := registered_sinks()):

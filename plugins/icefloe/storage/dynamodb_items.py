@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from icefloe.errors import TerminalError
 from icefloe.storage.dynamodb_table import DynamodbTable, primary_key
 from icefloe.storage.keys import ByteRange, join_url, mapped_file
-from icefloe.storage.requests import Requests, RequestTotals
+from icefloe.storage.requests import Requests
 from icefloe.storage.store import KeyMissingError, Store
 
 MOST_INLINE_BYTES: Final = 350 * 2**10
@@ -125,7 +125,7 @@ class Items:
             there = refusal.response.get("Item", {})
             if there.get("writer", {}).get("S") == item.writer:
                 return True
-            self._requests.add(RequestTotals(found_there=1))
+            self._requests.add({"found_there": 1})
             return False
         return True
 
@@ -163,7 +163,7 @@ class Items:
     def below(self, prefix: str) -> Iterator[Item]:
         """The items whose keys begin with a text, without their values."""
         for page in self.table.pages(self._place, prefix, _NAMES):
-            self._requests.add(RequestTotals(list=1))
+            self._requests.add({"list": 1})
             yield from (Item.of(attributes, self.url) for attributes in page)
 
     def _present(self, keys: Sequence[str]) -> Iterator[Item]:

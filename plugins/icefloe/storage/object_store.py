@@ -26,7 +26,7 @@ from icefloe.storage.keys import (
     join_url,
     mapped_file,
 )
-from icefloe.storage.requests import RequestKind, Requests, RequestTotals, map_parallel
+from icefloe.storage.requests import RequestKind, Requests, map_parallel
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
 from icefloe.storage.store_errors import StorePlace
 
@@ -148,7 +148,7 @@ class ObjectStore(Store):
         with self._asked("list", "list", prefix):
             for number, chunk in enumerate(obstore.list(self._connect(), folder, chunk_size=1_000)):
                 # A page is a request. The first one is counted already.
-                self._requests.add(RequestTotals(list=min(number, 1)))
+                self._requests.add({"list": min(number, 1)})
                 yield from map(_stored, chunk)
 
     def list_here(self, prefix: str) -> Iterator[StoredObject]:
@@ -227,7 +227,7 @@ class ObjectStore(Store):
         return True
 
     def _pause(self, seconds: float) -> None:
-        self._requests.add(RequestTotals(again=1, seconds=seconds))
+        self._requests.add({"again": 1, "seconds": seconds})
         time.sleep(seconds)
 
     def _size_of(self, data: bytes | Path, key: str) -> int:
@@ -244,7 +244,7 @@ class ObjectStore(Store):
         return call() if self._clients is None else answer_within(self._clients.silence_seconds, call)
 
     def _found_there(self) -> bool:
-        self._requests.add(RequestTotals(found_there=1))
+        self._requests.add({"found_there": 1})
         return False
 
     @contextmanager

@@ -66,10 +66,6 @@ class Requests:
         # By the names of totals. Adding two of them would touch every kind at each request.
         self._counts: dict[str, Any] = {}
 
-    def add(self, totals: RequestTotals) -> None:
-        """Adds the totals of more requests."""
-        self._add({each.name: getattr(totals, each.name) for each in fields(RequestTotals)})
-
     def taken(self) -> RequestTotals:
         """Totals since the last call. Resets the counter, so do not call it from two places."""
         with self._lock:
@@ -86,9 +82,10 @@ class Requests:
             failed = 1
             raise
         finally:
-            self._add({kind: number, "failed": failed, "seconds": monotonic() - started})
+            self.add({kind: number, "failed": failed, "seconds": monotonic() - started})
 
-    def _add(self, counts: Mapping[str, float]) -> None:
+    def add(self, counts: Mapping[str, float]) -> None:
+        """Counts more requests, by the names of totals."""
         with self._lock:
             for name, count in counts.items():
                 self._counts[name] = self._counts.get(name, 0) + count

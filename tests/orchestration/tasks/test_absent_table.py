@@ -9,7 +9,7 @@ from icefloe.batch.open.next_batch import Work
 from icefloe.errors import TransientError
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.orchestration.tasks import calls as use_cases
-from icefloe.orchestration.tasks.calls import AbsentTableError, plan_batch, work_of
+from icefloe.orchestration.tasks.calls import plan_batch, work_of
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 from icefloe.orchestration.tasks.task_documents import pipeline_to_mapping
 from icefloe.pipeline.pipeline_file import load_pipeline
@@ -17,7 +17,8 @@ from orchestration.tasks.looks import NEWS, finding, only_event
 from support.pipelines.pipeline_files import pipeline_from
 from support.pipelines.workspace import Workspace, icefloe
 
-ABSENT = AbsentTableError("it is not there now", table="nyc.flights")
+ABSENT = TransientError("it is not there now", table="nyc.flights")
+ABSENT.__cause__ = UnknownTableError("no such table", catalog="lab", table="nyc.flights")
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_a_missing_table_that_the_pipeline_has_read_is_looked_for_again(
             call(load_pipeline(path))
     assert icefloe("run", path).code == 0
     answer_404(monkeypatch)
-    with pytest.raises(AbsentTableError, match=r"has no table db\.events; events has read this table, so it is looked"):
+    with pytest.raises(TransientError, match=r"has no table db\.events; events has read this table, so it is looked"):
         call(load_pipeline(path))
 
 

@@ -26,7 +26,7 @@ from icefloe.changes.updates import net_changes, pair_updates
 from icefloe.shuffle.blocks import BlockRows, block_schema
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.local_folders import KeepsLocalFiles, local_folders
-from icefloe.storage.requests import Requests, RequestTotals
+from icefloe.storage.requests import Requests
 
 __all__ = ["range_changes", "read_range"]
 
@@ -64,7 +64,7 @@ def read_range(folder: BatchFolder, sink: ChangeFiles, range_id: int, *, request
     recorded = result.create(folder.store)
     if recorded != result:
         logger.info("range %d: another attempt was first", range_id)
-        requests.add(RequestTotals(races_lost=1))
+        requests.add({"races_lost": 1})
     return recorded
 
 

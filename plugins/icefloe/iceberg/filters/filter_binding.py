@@ -94,14 +94,13 @@ def parse_filter(text: str, *, written: str | None = None) -> BooleanExpression:
 
 
 def _unreadable(given: ExpandedText, place: int) -> TerminalError:
-    while given.text[place : place + 1].isspace():
-        place += 1
-    text, place = given.written, given.written_place(place)
-    rest = text[place:]
-    found = f" ({rest[:_SHOWN]!r})" if rest else " (its end)"
+    rest = given.text[place:].lstrip()
+    at = len(given.text) - len(rest)
+    found = f" at character {at + 1} ({repr(rest[:_SHOWN]) if rest else 'its end'})"
+    if given.text != given.written:
+        found = ", with the values of its variables,"
     return TerminalError(
-        f"filter {text!r} cannot be read at character {place + 1}{found} as an Iceberg expression: write one such as "
-        f"{_EXAMPLE}"
+        f"filter {given.written!r} cannot be read{found} as an Iceberg expression: write one such as {_EXAMPLE}"
     )
 
 

@@ -300,12 +300,6 @@ _LONGEST: Final = timedelta(minutes=15)
 """Three runs that fail by themselves pause a DAG, so a restart of a catalog or of a proxy must be shorter than one."""
 
 
-class AbsentTableError(TransientError):
-    """A table that existed when its last batch was opened is missing in the catalog."""
-
-    table: str
-
-
 @contextmanager
 def absent_table_is_transient(pipeline: Pipeline) -> Iterator[None]:
     """Lets the caller look again for a missing table that the pipeline has read.
@@ -313,7 +307,7 @@ def absent_table_is_transient(pipeline: Pipeline) -> Iterator[None]:
     A proxy under maintenance, or a catalog whose database is being restored, answers 404 to everything.
 
     Raises:
-        AbsentTableError: the checkpoint has a batch of this table.
+        TransientError: the checkpoint has a batch of this table.
         UnknownTableError: it has none.
     """
     try:
@@ -321,7 +315,7 @@ def absent_table_is_transient(pipeline: Pipeline) -> Iterator[None]:
     except UnknownTableError as error:
         if not _has_batch(pipeline):
             raise
-        raise AbsentTableError(
+        raise TransientError(
             f"{error.sentence}; {pipeline.name} has read this table, so it is looked for again: a catalog or proxy "
             "under maintenance may answer so. If the table is gone or has another name, pause the DAG",
             table=pipeline.table,
@@ -336,7 +330,7 @@ class AbsencePatience:
 
     def note(self, error: TransientError | None) -> None:
         """Takes the error of a look; None: success."""
-        if not isinstance(error, AbsentTableError):
+        if error is None or not isinstance(error.__cause__, UnknownTableError):
             self._since = None
             return
         now = datetime.now(UTC)
