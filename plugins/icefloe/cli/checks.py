@@ -21,7 +21,6 @@ from icefloe.cli.pipeline_session import (
     credentials_here,
     load_named_pipeline,
     open_session,
-    without_airflow,
 )
 from icefloe.cli.screen import Screen, id_text
 from icefloe.engines.phase_runner import PhaseRunner, phase_runner
@@ -186,7 +185,7 @@ def _try_delivery(pipeline: Pipeline, credentials: Credentials) -> str:
 
 
 def _catalog_text(pipeline: Pipeline, credentials: Credentials) -> str:
-    with without_airflow(), with_lines(pipeline):
+    with with_lines(pipeline):
         catalog = load_catalog(pipeline.catalog, properties=credentials.catalog_properties or None)
     plain = {plain_address(str(catalog.properties.get(key, ""))) for key in _ADDRESSES} - {""}
     return catalog.name + "".join(map(_advice, sorted(plain)))

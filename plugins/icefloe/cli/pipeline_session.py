@@ -3,8 +3,8 @@
 import logging
 import os
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from typing import Final
@@ -16,7 +16,7 @@ from icefloe.batch.run_settings import CREDENTIALS_VARIABLE, Credentials
 from icefloe.checkpoint.log import Checkpoint, owner_of
 from icefloe.checkpoint.records import Writer
 from icefloe.cli.screen import Screen
-from icefloe.iceberg.catalog.catalogs import UnknownCatalogError, UnknownTableError
+from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline, load_pipeline
@@ -52,14 +52,13 @@ def writer_here(command: str = "run") -> Writer:
 def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str = "run") -> PipelineSession:
     """Table, checkpoint and sink, opened by credentials of the environment or the machine."""
     warn_of_connections(pipeline)
-    with without_airflow():
-        return PipelineSession.open(
-            pipeline,
-            credentials=credentials_here(pipeline),
-            environ=os.environ,
-            writer=writer_here(command),
-            takes_over=takes_over,
-        )
+    return PipelineSession.open(
+        pipeline,
+        credentials=credentials_here(pipeline),
+        environ=os.environ,
+        writer=writer_here(command),
+        takes_over=takes_over,
+    )
 
 
 def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None, warns: bool = True) -> Checkpoint:
@@ -88,19 +87,6 @@ def warn_of_connections(pipeline: Pipeline) -> None:
                 continue
             way_out = f"set {variable} to it, in JSON"
         logger.warning("%s names the Airflow connection %r, unknown outside Airflow: %s", key, conn_id, way_out)
-
-
-@contextmanager
-def without_airflow() -> Iterator[None]:
-    """Adds how to describe a connection outside Airflow to the error of an unknown catalog."""
-    try:
-        yield
-    except UnknownCatalogError as error:
-        name = str(error.catalog).upper()
-        raise error.restated(
-            f"{error.sentence}; if it is an Airflow connection: outside Airflow only PyIceberg's configuration counts, "
-            f"so describe it in .pyiceberg.yaml or by PYICEBERG_CATALOG__{name}__URI and the like",
-        ) from error
 
 
 def requested_range(arguments: Namespace) -> RequestedRange | None:

@@ -12,7 +12,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import StructType
 
 from icefloe.errors import NotBuiltError, TerminalError, TransientError
-from icefloe.iceberg.catalog.catalog_errors import MissingMetadataError
+from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import FileContent
 from icefloe.iceberg.manifests import manifest_avro, manifest_reader
 from icefloe.iceberg.manifests.manifest_reader import EntryStatus, ManifestReader
@@ -172,7 +172,7 @@ def test_a_missing_damaged_or_unreachable_file_is_one_sentence_of_its_kind(
     with pytest.raises(TerminalError, match=f"the manifest list of snapshot {snapshot.snapshot_id} of table db.events"):
         ManifestReader(table).manifests(snapshot)
     path.unlink()
-    with pytest.raises(MissingMetadataError, match="is missing"):
+    with pytest.raises(FileGoneError, match="is missing"):
         ManifestReader(table).manifests(snapshot)
 
     def no_answer(_: str) -> None:

@@ -25,14 +25,14 @@ from pyiceberg.io import InputFile
 from pyiceberg.serializers import Compressor
 
 from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, lack_of_memory_named, one_line
-from icefloe.iceberg.catalog.file_io import refused_certificate, stored_bytes, untrusted
+from icefloe.iceberg.catalog.file_io import FileGoneError, refused_certificate, stored_bytes, untrusted
 from icefloe.iceberg.unreadable import UndecodableError
 from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.dynamodb_table import may_pass
 from icefloe.units import format_bytes
 
-__all__ = ["MissingMetadataError", "decoded_metadata", "reading_metadata"]
+__all__ = ["decoded_metadata", "reading_metadata"]
 
 _TRANSIENT: Final = (
     DynamoDbError, ServerError, ServiceUnavailableError, TooManyRequestsError, WaitingForLockException,
@@ -163,10 +163,6 @@ _DAMAGE: Final = (
 )  # fmt: skip
 
 
-class MissingMetadataError(TerminalError):
-    """A metadata file that the table names is missing."""
-
-
 def decoded_metadata(
     file: InputFile, decode: Callable[[bytearray], Decoded], turn: AbstractContextManager[object] | None = None
 ) -> Decoded:
@@ -240,7 +236,7 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
         what: such as "manifest", "manifest list of snapshot 7", "metadata file".
 
     Raises:
-        MissingMetadataError: there is no such file.
+        FileGoneError: there is no such file.
     """
     try:
         with lack_of_memory_named():
@@ -248,7 +244,7 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
     except IcefloeError:
         raise
     except FileNotFoundError as cause:
-        raise MissingMetadataError(
+        raise FileGoneError(
             f"the {what} of table {table_name} is missing: {path}; it was deleted, although the table still names it"
         ) from cause
     except OSError as cause:

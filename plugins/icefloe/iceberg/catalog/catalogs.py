@@ -31,7 +31,7 @@ from icefloe.iceberg.unreadable import refuse_encrypted
 from icefloe.patience import Patience
 from icefloe.redaction.hidden import hide, hide_environment
 
-__all__ = ["UnknownCatalogError", "UnknownTableError", "load_catalog", "load_table", "reload_table"]
+__all__ = ["UnknownTableError", "load_catalog", "load_table", "reload_table"]
 
 logger = logging.getLogger(__name__)
 
@@ -92,12 +92,6 @@ _OTHER_TYPES: Final = {
 _NOT_THERE: Final = (NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError)
 
 
-class UnknownCatalogError(TerminalError):
-    """PyIceberg's configuration has no such catalog."""
-
-    catalog: str
-
-
 class UnknownTableError(TerminalError):
     """The catalog has no such table."""
 
@@ -121,7 +115,6 @@ def load_table(
         properties: all properties of the named catalog; PyIceberg's configuration is not merged in.
 
     Raises:
-        UnknownCatalogError: the configuration has no such catalog.
         UnknownTableError: names similar tables of its namespace.
     """
     opened, patience = _open_catalog(catalog, properties)
@@ -195,7 +188,12 @@ def _configured(name: str) -> Mapping[str, Any]:
     if found is None:
         near = difflib.get_close_matches(name.lower(), known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
-        raise UnknownCatalogError(f"there is no catalog {name!r} in PyIceberg's configuration: {hint}", catalog=name)
+        raise TerminalError(
+            f"there is no catalog {name!r} in PyIceberg's configuration: {hint}; if it is an Airflow connection: "
+            "outside Airflow only that configuration counts, so describe it in .pyiceberg.yaml or by "
+            f"PYICEBERG_CATALOG__{name.upper()}__URI and the like",
+            catalog=name,
+        )
     return found
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from pyiceberg.table import Table
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.catalog_errors import MissingMetadataError, decoded_metadata, reading_metadata
-from icefloe.iceberg.catalog.file_io import exact
+from icefloe.iceberg.catalog.catalog_errors import decoded_metadata, reading_metadata
+from icefloe.iceberg.catalog.file_io import FileGoneError, exact
 from icefloe.iceberg.history.history import MAIN, History
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.step import RecordedSnapshot
@@ -102,7 +102,7 @@ class MetadataLog:
         try:
             with reading_metadata(self._table_name, "metadata file", path):
                 return MetadataVersion.of(decoded_metadata(self._io.new_input(path), json.loads, self._decoding))
-        except MissingMetadataError:
+        except FileGoneError:
             logger.info("metadata file %s of table %s is gone", path, self._table_name)
             return None
 

@@ -106,41 +106,41 @@ class ManifestFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataEntry:
-    """A data file in a manifest, and the facts that only the planner needs.
+class _Entry:
+    """Facts of a file in a manifest that only the planner needs.
 
     Attributes:
         snapshot_id: that added or deleted it, as written (older PyIceberg: the adding one for both).
-        lower_bounds: by field id, like the others, in the spec's binary single-value form; bounds may be cut.
+        lower_bounds: by field id, like the others, in the spec's binary single-value form; bounds may be cut. Those of
+            position deletes are of the paths.
         null_value_counts: a missing column may hold nulls.
     """
 
     status: EntryStatus
     snapshot_id: int
-    data_file: DataFile
     partition: Partition
-    lower_bounds: Mapping[int, bytes]
-    upper_bounds: Mapping[int, bytes]
+    lower_bounds: Mapping[int, bytes] = field(default_factory=dict)
+    upper_bounds: Mapping[int, bytes] = field(default_factory=dict)
     null_value_counts: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteEntry:
-    """A delete file in a manifest, and the facts that only the planner needs.
+class DataEntry(_Entry):
+    """A data file in a manifest."""
+
+    data_file: DataFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteEntry(_Entry):
+    """A delete file in a manifest.
 
     Attributes:
         is_unpartitioned: its spec has no fields, which makes equality deletes global.
-        lower_bounds: as in `DataEntry`; for position deletes: of the paths.
     """
 
-    status: EntryStatus
-    snapshot_id: int
     delete_file: DeleteFile
-    partition: Partition
     is_unpartitioned: bool
-    lower_bounds: Mapping[int, bytes] = field(default_factory=dict)
-    upper_bounds: Mapping[int, bytes] = field(default_factory=dict)
-    null_value_counts: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def identity(self) -> DeleteId:
@@ -277,22 +277,8 @@ def data_entries(
             continue
         values = _partition_values(raw, spec, types)
         yield DataEntry(
-            status=EntryStatus(raw.status),
-            snapshot_id=_snapshot_id(manifest, raw),
-            data_file=DataFile(
-                path=raw.file[_FILE_PATH],
-                file_format=raw.file[_FILE_FORMAT].upper(),
-                spec_id=manifest.spec_id,
-                record_count=raw.file[_RECORD_COUNT],
-                file_size_bytes=raw.file[_FILE_SIZE],
-                constants={str(sources[key]): value for key, value in values.items() if key in sources},
-                sequence_number=_sequence_number(manifest, raw),
-                first_row_id=first_row_id,
-            ),
-            partition=(manifest.spec_id, tuple(values.values())),
-            lower_bounds=raw.file[_LOWER_BOUNDS] or {},
-            upper_bounds=raw.file[_UPPER_BOUNDS] or {},
-            null_value_counts=_null_value_counts(raw),
+            **_entry_facts(manifest, raw, values),
+            data_file=DataFile(**_file_facts(manifest, raw, values, sources), first_row_id=first_row_id),
         )
 
 
@@ -314,39 +300,51 @@ def delete_entries(
             )
         values = _partition_values(raw, spec, types)
         yield DeleteEntry(
-            status=EntryStatus(raw.status),
-            snapshot_id=_snapshot_id(manifest, raw),
+            **_entry_facts(manifest, raw, values),
             delete_file=DeleteFile(
-                path=file[_FILE_PATH],
+                **_file_facts(manifest, raw, values, sources),
                 content=FileContent(file[_CONTENT] or 0),
-                file_format=file[_FILE_FORMAT].upper(),
-                spec_id=manifest.spec_id,
-                record_count=file[_RECORD_COUNT],
-                file_size_bytes=file[_FILE_SIZE],
-                sequence_number=_sequence_number(manifest, raw),
                 referenced_data_file=file[_REFERENCED_DATA_FILE],
                 content_offset=file[_CONTENT_OFFSET],
                 content_size_bytes=file[_CONTENT_SIZE],
                 equality_field_ids=tuple(file[_EQUALITY_IDS] or ()),
-                constants={str(sources[key]): value for key, value in values.items() if key in sources},
             ),
-            partition=(manifest.spec_id, tuple(values.values())),
             # A partition field that was dropped stays in the specs of V1 tables, as void.
             is_unpartitioned=all(isinstance(f.transform, VoidTransform) for f in spec.fields),
-            lower_bounds=raw.file[_LOWER_BOUNDS] or {},
-            upper_bounds=raw.file[_UPPER_BOUNDS] or {},
-            null_value_counts=_null_value_counts(raw),
         )
+
+
+def _entry_facts(manifest: ManifestFile, raw: RawEntry, values: Mapping[int, Constant]) -> dict[str, Any]:
+    counts = raw.file[_NULL_VALUE_COUNTS] or ()
+    return {
+        "status": EntryStatus(raw.status),
+        "snapshot_id": manifest.added_snapshot_id if raw.snapshot_id is None else raw.snapshot_id,
+        "partition": (manifest.spec_id, tuple(values.values())),
+        "lower_bounds": raw.file[_LOWER_BOUNDS] or {},
+        "upper_bounds": raw.file[_UPPER_BOUNDS] or {},
+        "null_value_counts": dict(zip(counts[::2], counts[1::2], strict=True)),
+    }
+
+
+def _file_facts(
+    manifest: ManifestFile, raw: RawEntry, values: Mapping[int, Constant], sources: Mapping[int, int]
+) -> dict[str, Any]:
+    # For a data file that may not inherit 0 is the cautious answer: every delete file applies.
+    inherited = manifest.sequence_number if _may_inherit(manifest, raw) else 0
+    return {
+        "path": raw.file[_FILE_PATH],
+        "file_format": raw.file[_FILE_FORMAT].upper(),
+        "spec_id": manifest.spec_id,
+        "record_count": raw.file[_RECORD_COUNT],
+        "file_size_bytes": raw.file[_FILE_SIZE],
+        "constants": {str(sources[key]): value for key, value in values.items() if key in sources},
+        "sequence_number": inherited if raw.sequence_number is None else raw.sequence_number,
+    }
 
 
 def _identity_sources(spec: PartitionSpec) -> Mapping[int, int]:
     """By partition field id."""
     return {f.field_id: f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
-
-
-def _null_value_counts(raw: RawEntry) -> Mapping[int, int]:
-    counts = raw.file[_NULL_VALUE_COUNTS] or ()
-    return dict(zip(counts[::2], counts[1::2], strict=True))
 
 
 def _partition_values(raw: RawEntry, spec: PartitionSpec, types: Sequence[PrimitiveType | None]) -> dict[int, Constant]:
@@ -365,16 +363,6 @@ def _partition_values(raw: RawEntry, spec: PartitionSpec, types: Sequence[Primit
                     f"which does not fit {kind}"
                 ) from None
     return found
-
-
-def _snapshot_id(manifest: ManifestFile, raw: RawEntry) -> int:
-    return manifest.added_snapshot_id if raw.snapshot_id is None else raw.snapshot_id
-
-
-def _sequence_number(manifest: ManifestFile, raw: RawEntry) -> int:
-    # For a data file that may not inherit 0 is the cautious answer: every delete file applies.
-    inherited = manifest.sequence_number if _may_inherit(manifest, raw) else 0
-    return inherited if raw.sequence_number is None else raw.sequence_number
 
 
 def _may_inherit(manifest: ManifestFile, raw: RawEntry) -> bool:
