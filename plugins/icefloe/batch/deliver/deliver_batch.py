@@ -35,7 +35,7 @@ from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 from icefloe.units import time_text
 
-__all__ = ["DeliveryRecords", "deliver_batch", "delivered_part", "staged_bytes"]
+__all__ = ["DeliveryRecords", "deliver_batch", "delivered_part"]
 
 logger = logging.getLogger(__name__)
 
@@ -189,11 +189,6 @@ def delivered_part(
 ) -> PartDelivery:
     """Hands one part to a sink, or the whole batch if the sink commits once."""
     return sink.deliver(batch, begun, StagedPart.whole(parts) if sink.commits_once else parts[number])
-
-
-def staged_bytes(reference: BatchReference) -> int:
-    """Size of the files of a staged batch, by one listing; nothing is proven yet."""
-    return reference.folder_of_changes.size_of(reference.batch_number)
 
 
 def _refuse_other_destination(
