@@ -30,7 +30,7 @@ from icefloe.storage.location import open_store
 from support.spark.spark_lab import CATALOG, NAMESPACE
 
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
-    "decoding": ("projected_file.py", "batches"),
+    "decoding": ("opened_file.py", "batches"),
     "equal bytes": ("identical_columns.py", "identical_columns"),
     "partners": ("ordered_rows.py", "_partners"),
     "taking": ("ordered_rows.py", "_picked"),

@@ -11,7 +11,7 @@ from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.plan_document import put_map_tasks, tasks_key
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.scan.steps import plan_range
+from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.table import table_name
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import ReduceRange
@@ -36,7 +36,7 @@ class MapTaskResult:
 def planned_batch(table: Table, *, identifier: str = "flight_id") -> PlannedBatch:
     """The second snapshot of the table as a batch, planned for one core."""
     loaded, first = LoadedTable(table), table.metadata.snapshots[0].snapshot_id
-    snapshots = plan_range(loaded, after_snapshot_id=first)
+    snapshots = SnapshotRange.between(loaded, after_snapshot_id=first)
     spec = BatchSpec(
         after_snapshot_id=snapshots.after_snapshot_id,
         up_to_snapshot_id=snapshots.up_to_snapshot_id,

@@ -17,8 +17,8 @@ from benchmarks.deleted_tables import deleted_tables
 from benchmarks.run import FOLDER, best_of, use_one_core
 from icefloe.api import read_changes
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
-from icefloe.iceberg.scan.steps import plan_range
+from icefloe.iceberg.scan.scan_tasks import ScanPlan
+from icefloe.iceberg.scan.steps import SnapshotRange
 from support.spark.spark_lab import SparkLab
 
 PLACE = FOLDER.parent / "merge_on_read"
@@ -46,7 +46,7 @@ def main() -> int:
 
 def planned(table: Table, after_snapshot_id: int) -> ScanPlan:
     loaded = LoadedTable(table)
-    return plan_scan_tasks(loaded, plan_range(loaded, after_snapshot_id=after_snapshot_id).steps)
+    return ScanPlan.of(loaded, SnapshotRange.between(loaded, after_snapshot_id=after_snapshot_id).steps)
 
 
 def read_raw(plan: ScanPlan) -> int:

@@ -27,8 +27,8 @@ from benchmarks.made_up_table import MadeUpTable
 from benchmarks.run import use_one_core
 from icefloe.api import read_changes
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.scan.scan_tasks import plan_scan_tasks
-from icefloe.iceberg.scan.steps import plan_range
+from icefloe.iceberg.scan.scan_tasks import ScanPlan
+from icefloe.iceberg.scan.steps import SnapshotRange
 
 _ROWS: Final = 1000
 COMMITS: Final = ("append", "equality delete")
@@ -110,7 +110,7 @@ def measured(commit: str, place: Path, *, files: int, manifests: int) -> Plannin
     read_changes(table, after_snapshot_id=after)
     planned_seconds, peak = time.process_time() - started, peak_mib()
     loaded = LoadedTable(table)
-    scan = plan_scan_tasks(loaded, plan_range(loaded, after_snapshot_id=after).steps)
+    scan = ScanPlan.of(loaded, SnapshotRange.between(loaded, after_snapshot_id=after).steps)
     return PlanningFigures(
         commit=commit,
         files=files,

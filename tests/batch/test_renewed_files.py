@@ -7,9 +7,9 @@ import pytest
 
 from batch.guarded_files import GuardedFiles
 from icefloe.batch import phases as file_access
-from icefloe.batch.context.references import TableAccess
 from icefloe.batch.phases import run_phase
 from icefloe.flow import Phase
+from icefloe.iceberg.catalog.confined_io import TableAccess
 from icefloe.iceberg.catalog.file_io import FileRefusedError
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from icefloe.batch.context.references import TableAccess, TaskReference, table_files
+from icefloe.batch.context.references import TaskReference, table_files
 from icefloe.batch.phases import MapTaskRun, run_phase
 from icefloe.batch.run_settings import Credentials
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
-from icefloe.iceberg.catalog.confined_io import FilePlace, FilePlaces
+from icefloe.iceberg.catalog.confined_io import FilePlace, FilePlaces, TableAccess
 from support.fakes.rest_server import rest_server
 from support.pipelines.workshop import InOrder, Workshop
 

@@ -8,7 +8,7 @@ import pytest
 
 import airflow_environment
 from icefloe.cli.command_line import main
-from icefloe.iceberg.history.lag import next_expiry_ms
+from icefloe.iceberg.history.history import History
 from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
@@ -43,9 +43,9 @@ def test_a_table_keeps_its_history_longer(block: Block, flights: Flights) -> Non
     table = flights.lake.table
     for number in range(10):
         flights.lake.append((100 + number, "DL"))
-    at_first = next_expiry_ms(table.refresh().metadata, cursor)
+    at_first = History.of(table.refresh()).next_expiry_ms(cursor)
     exec(block.text, {"table": table})
-    kept = next_expiry_ms(table.refresh().metadata, cursor)
+    kept = History.of(table.refresh()).next_expiry_ms(cursor)
     assert at_first is not None
     assert kept is not None
     assert kept - at_first == 9 * 86_400_000

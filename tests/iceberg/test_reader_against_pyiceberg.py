@@ -181,11 +181,3 @@ def test_added_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Pa
         update.rename_column("name", "title").rename_column(("s", "a"), "c").add_column("later", StringType())
     table.append(rows_of(table, [{"id": 3, "title": "new", "s": {"c": 1, "b": "y"}, "l": [], "m": []}]))
     assert_read_as_pyiceberg_does(table)
-
-
-def test_text_is_read_the_same_with_and_without_its_dictionaries(tmp_path: Path) -> None:
-    table = create_table(tmp_path, ALL_TYPES)
-    table.append(rows_of(table, [FULL, EMPTY, HOLLOW] * 50))
-    encoded = read_table(table, dictionary_columns=True)
-    assert pa.types.is_dictionary(encoded.schema.field("string").type)
-    assert encoded.to_pylist() == read_table(table).to_pylist()

@@ -111,7 +111,7 @@ def test_a_file_that_comes_to_a_node_after_the_end_of_its_batch_is_taken_back_or
 
     monkeypatch.setenv(CONFIG_VARIABLE, str(node.config))
     zombie = TaskReference.of(batch.reference, batch.plan).open()
-    inputs = MapInputs(folder=zombie.folder, io=batch.files.open(batch.plan))
+    inputs = MapInputs.of(zombie.folder, batch.files)
     paused = replace(inputs, folder=replace(inputs.folder, machine=Paused(end_batch)))
     with replace(zombie, folder=paused.folder).fenced():
         write_map_output(paused, 0)

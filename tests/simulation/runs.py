@@ -19,7 +19,7 @@ from icefloe.checkpoint.records import Writer
 from icefloe.errors import TransientError
 from icefloe.flow import FlowTask, batch_tasks, phase_of
 from icefloe.iceberg.catalog.file_io import FileGoneError
-from icefloe.iceberg.history.history import NotAnAncestorError, UnknownSnapshotError
+from icefloe.iceberg.history.history import NotAnAncestorError
 from simulation.scheduler import Actor
 from simulation.stage import Begun, GivenUpError, Stage
 from simulation.store import Process
@@ -177,7 +177,7 @@ def run_backfill(stage: Stage, actor: Actor, request: RequestedRange, *, batches
     """Delivers a backfill; True if nothing of it is left to do."""
     try:
         return run(stage, actor, batches=batches, request=request)
-    except (NotAnAncestorError, UnknownSnapshotError):
+    except NotAnAncestorError:
         # Refused for good, and rightly so: the table no longer has that range.
         if not stage.was_rolled_back:
             raise

@@ -11,7 +11,7 @@ from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished, make_move
 from icefloe.batch.upkeep.survey import survey_storage
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.history.history import UnknownSnapshotError
+from icefloe.iceberg.history.history import NotAnAncestorError
 from simulation.catalog import delete_files, expire_delivered, expire_looked_at
 from simulation.runs import Delivery, abandon, backfill, repeat_tasks, run
 from simulation.scheduler import Actor
@@ -156,7 +156,7 @@ def _move_looked_at(stage: Stage, session: PipelineSession, snapshot_id: int | N
         change = PipelineReset.plan(session) if snapshot_id is None else CursorChange.plan(session, snapshot_id)
     except BatchStateError:
         return
-    except UnknownSnapshotError:
+    except NotAnAncestorError:
         if not stage.was_rolled_back:
             raise
         return

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from icefloe.api import read_changes
-from icefloe.iceberg.history.history import ExpiredHistoryError
-from icefloe.iceberg.history.lag import next_expiry_ms
+from icefloe.iceberg.history.history import ExpiredHistoryError, History
 from support.pages.claims import Kind, claimed
 from support.spark.spark_lab import CATALOG
 from support.spark.spark_table import SparkTable
@@ -37,7 +36,8 @@ def test_the_removed_snapshots_are_the_forecast_ones(create_table: CreateTable) 
     table.sql(f"ALTER TABLE {{table}} CREATE BRANCH audit AS OF VERSION {ids[3]} WITH SNAPSHOT RETENTION 2 SNAPSHOTS")
     table.sql(f"CALL {CATALOG}.system.rollback_to_snapshot('{table.identifier}', {ids[6]})")
     metadata = table.load().metadata
-    forecast = {snapshot_id: next_expiry_ms(metadata, snapshot_id) for snapshot_id in ids}
+    history = History.of(table.load())
+    forecast = {snapshot_id: history.next_expiry_ms(snapshot_id) for snapshot_id in ids}
     now_ms = time.time() * 1000
     kept = [snapshot_id for snapshot_id, at_ms in forecast.items() if at_ms is None or at_ms > now_ms]
     assert kept == [ids[place] for place in (0, 2, 3, 5, 6)]

@@ -29,8 +29,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.flow import Route
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.table import FileIO, Table, table_name
-from icefloe.iceberg.unreadable import refuse_encrypted
+from icefloe.iceberg.table import FileIO, Table
 from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption
 from icefloe.storage.location import open_store
 
@@ -64,7 +63,6 @@ class ChangelogScan:
         environ: Mapping[str, str],
     ) -> Self:
         """Plans a range; see `icefloe.api.read_changes`."""
-        refuse_encrypted(table.metadata, table=table_name(table))
         loaded = LoadedTable(table)
         snapshots = plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
         schema = TableSchema.at(
@@ -76,7 +74,7 @@ class ChangelogScan:
             steps=snapshots.steps,
             skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
             identity=choose_identity(
-                identifier_columns, schema, table=table_name(table), has_row_ids=has_row_ids(table, changes)
+                identifier_columns, schema, table=loaded.name, has_row_ids=has_row_ids(table, changes)
             ),
             changes=changes,
             columns=None if columns is None else tuple(columns),
@@ -85,7 +83,7 @@ class ChangelogScan:
             hash_key=RowHashes.new_key(),
         )
         labels = PlanLabels(
-            pipeline="read_changes", table=table_name(table), filter_text=filter_text, warnings=snapshots.warnings
+            pipeline="read_changes", table=loaded.name, filter_text=filter_text, warnings=snapshots.warnings
         )
         planned = make_plan(loaded, spec, labels)
         delivered = schema if columns is None else schema.select(columns)

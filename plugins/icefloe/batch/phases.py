@@ -10,7 +10,6 @@ from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.context.references import (
     BatchFinished,
     BatchReference,
-    TableAccess,
     TaskReference,
     ends_well_if_finished,
     table_files,
@@ -44,6 +43,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.batch.staged_changes import RangeResult
 from icefloe.errors import IcefloeError
 from icefloe.flow import FlowTask, Phase
+from icefloe.iceberg.catalog.confined_io import TableAccess
 from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredError
 from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.committed_output import CorruptMapOutputError
@@ -68,7 +68,7 @@ class MapTaskRun:
         name, generation = self.reference.batch.surroundings.new_name(), self.generations.get(map_id, 0)
         with TaskAttempt(f"task {map_id} of {self.phase}", self.reference) as attempt:
             running = attempt.open()
-            inputs = MapInputs(folder=running.folder, io=self.files.open(running.plan))
+            inputs = MapInputs.of(running.folder, self.files)
             if self.phase is Phase.INSERT_ONLY:
                 with running.fenced():
                     record = write_part(inputs, running.folder_of_changes, map_id, attempt=name, generation=generation)
@@ -274,7 +274,7 @@ def run_coalesce(reference: BatchReference) -> Coalesced:
         BatchCommittedError: the batch is done.
     """
     running = reference.open()
-    inputs = MapInputs(folder=running.folder, io=table_files(running.plan, reference).open(running.plan))
+    inputs = MapInputs.of(running.folder, table_files(running.plan, reference))
     with (
         running.naming_the_way_out(),
         running.fenced(),

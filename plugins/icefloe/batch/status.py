@@ -18,8 +18,6 @@ from icefloe.errors import TerminalError, one_line
 from icefloe.flow import FlowTask
 from icefloe.iceberg.catalog.catalogs import reload_table
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.lag import lag, next_expiry_ms
-from icefloe.iceberg.history.pins import PinNames
 from icefloe.iceberg.step import LoadPart
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
@@ -180,7 +178,7 @@ class TableFacts:
             cursor_snapshot_id = -delivered.snapshot_id
         elif delivered is not None:
             cursor_timestamp = time_of_ms(delivered.timestamp_ms)
-        behind = lag(history, branch=branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
+        behind = history.lag(branch=branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
         return cls(
             cursor_timestamp=cursor_timestamp,
             head_snapshot_id=None if head is None else head.snapshot_id,
@@ -188,7 +186,7 @@ class TableFacts:
             lag_snapshots=behind.snapshots,
             lag_rows=behind.rows,
             waiting_since=None if behind.since_timestamp_ms is None else time_of_ms(behind.since_timestamp_ms),
-            next_expiry=_expiry(table, cursor_snapshot_id),
+            next_expiry=_expiry(history, cursor_snapshot_id),
         )
 
 
@@ -252,10 +250,10 @@ def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tupl
     return tuple(by_number[number] for number in sorted(by_number)[-_RECENT:])
 
 
-def _expiry(table: Table, cursor_snapshot_id: int | None) -> Expiry | None:
+def _expiry(history: History, cursor_snapshot_id: int | None) -> Expiry | None:
     if cursor_snapshot_id is None:
         return None
-    at_ms = next_expiry_ms(table.metadata, cursor_snapshot_id)
+    at_ms = history.next_expiry_ms(cursor_snapshot_id)
     return None if at_ms is None else Expiry(snapshot_id=cursor_snapshot_id, at=time_of_ms(at_ms))
 
 
@@ -267,7 +265,7 @@ def pins_of(table: Table, pipeline: str, view: CheckpointView) -> Pins | None:
     snapshots = History.of(table).snapshots
     times = [snapshots[each].timestamp_ms for each in found.tagged.values() if each in snapshots]
     return Pins(
-        branch=PinNames.of(pipeline, str(view.checkpoint_id)).branch,
+        branch=found.branch,
         snapshots=len(found.tagged),
         up_to_snapshot_id=found.branch_head_id,
         oldest_at=time_of_ms(min(times)) if times else None,

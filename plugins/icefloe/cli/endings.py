@@ -13,7 +13,7 @@ from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, compl
 from icefloe.checkpoint.records import BatchOutcome
 from icefloe.cli.pipeline_session import changing_command, credentials_here, open_session, writer_here
 from icefloe.cli.screen import Screen, id_text, is_agreed
-from icefloe.iceberg.history.lag import Commits
+from icefloe.iceberg.history.history import Commits
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
 

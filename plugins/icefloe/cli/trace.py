@@ -34,12 +34,7 @@ from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.schemas.column_paths import (
-    ColumnPath,
-    has_columns,
-    identity_columns,
-    resolve_identifier_columns,
-)
+from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import with_lines
 from icefloe.sinks.sink import Sink
@@ -57,7 +52,7 @@ class RowKey:
     """
 
     texts: Mapping[str, str]
-    paths: tuple[ColumnPath, ...]
+    columns: IdentifierColumns
     values: pa.RecordBatch
     filter: str
 
@@ -77,15 +72,15 @@ class RowKey:
             names = " ".join(f"{name}=VALUE" for name in identity) or "COLUMN=VALUE"
             raise UsageError(f"{whole!r} names no row: write {names}")
         ordered = list(identity) or list(texts)
-        paths = resolve_identifier_columns(schema.columns, ordered)
+        named = IdentifierColumns.named(schema.columns, ordered)
         empty = pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in schema.arrow], schema.arrow.names)
         columns = [
             _value(texts[name], column.type, name, schema)
-            for name, column in zip(ordered, identity_columns(empty, paths), strict=True)
+            for name, column in zip(ordered, named.values(empty), strict=True)
         ]
         return cls(
             texts={name: texts[name] for name in ordered},
-            paths=paths,
+            columns=named,
             values=pa.RecordBatch.from_arrays(columns, ordered),
             filter=" and ".join(
                 _condition(name, texts[name], column, schema) for name, column in zip(ordered, columns, strict=True)
@@ -94,11 +89,11 @@ class RowKey:
 
     def rows_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch with this key."""
-        return batch.filter(RowHashes.among(identity_columns(batch, self.paths), self.values.columns))
+        return batch.filter(RowHashes.among(self.columns.values(batch), self.values.columns))
 
     def is_shown_by(self, schema: pa.Schema) -> bool:
         """True if rows of a schema show this key."""
-        return has_columns(schema, self.paths)
+        return not self.columns.missing_in(schema)
 
 
 def _value(text: str, kind: pa.DataType, name: str, schema: TableSchema) -> pa.Array:

@@ -20,7 +20,7 @@ Read in this order:
 
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
 
-__all__ = ["data_file", "step", "table", "unreadable"]
+__all__ = ["data_file", "step", "table"]
 
 # PyIceberg reads its configuration when it is imported, and its error of a wrong one quotes the file. Only this
 # package imports PyIceberg, so this is the one place that comes first.

@@ -1,5 +1,6 @@
 """Steps, parts of a load and recorded snapshots, in the documents of a batch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -129,6 +130,26 @@ class Step:
             end_snapshot_id=snapshot_id,
             snapshot_ids=(snapshot_id,),
             commit_snapshot_id=snapshot_id,
+            commit_timestamp_us=1000 * timestamp_ms,
+        )
+
+    @classmethod
+    def commit(
+        cls,
+        snapshot_ids: Sequence[int],
+        *,
+        timestamp_ms: int,
+        change_ordinal: int = 0,
+        start_snapshot_id: int | None = None,
+    ) -> "Step":
+        """The changes of the snapshots of one commit."""
+        return cls(
+            change_ordinal=change_ordinal,
+            kind=StepKind.COMMIT,
+            start_snapshot_id=start_snapshot_id,
+            end_snapshot_id=snapshot_ids[-1],
+            snapshot_ids=tuple(snapshot_ids),
+            commit_snapshot_id=snapshot_ids[-1],
             commit_timestamp_us=1000 * timestamp_ms,
         )
 

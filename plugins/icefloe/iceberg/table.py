@@ -6,7 +6,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-__all__ = ["FileIO", "Table", "table_name", "table_uuid"]
+__all__ = ["FileIO", "Table", "table_uuid"]
 
 
 def ancestry(snapshots: Mapping[int, Snapshot], snapshot_id: int | None) -> Iterator[Snapshot]:

@@ -6,9 +6,6 @@ from pyiceberg.table.metadata import TableMetadata
 
 from icefloe.errors import NotBuiltError, TerminalError
 
-__all__ = ["refuse_encrypted"]
-
-
 _KEY_ID: Final = "encryption.key-id"
 
 
@@ -16,6 +13,7 @@ class ColumnError(TerminalError):
     """A column of a data file cannot become the table's column."""
 
     def in_file(self, path: str, *, table: str, noun: str = "data file") -> "ColumnError":
+        """The same error, of a file."""
         sentence = f"{noun} {path} of table {table} cannot be read: {self.sentence}"
         return self.restated(sentence)
 
@@ -29,6 +27,7 @@ class EncryptedRowsError(Exception):
 
 
 def encrypted_file(path: str, *, noun: str = "file") -> NotBuiltError:
+    """The error of a file that is encrypted."""
     return NotBuiltError(
         f"{noun} {path} is encrypted, which this release cannot read: copy its table into one without encryption, or "
         "wait for a release that decrypts"

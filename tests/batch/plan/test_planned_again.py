@@ -10,7 +10,7 @@ from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
-from icefloe.iceberg.history.history import UnknownSnapshotError
+from icefloe.iceberg.history.history import NotAnAncestorError
 from support.pipelines.workshop import Workshop
 
 
@@ -34,13 +34,13 @@ def test_an_open_batch_whose_snapshot_expired_before_it_was_planned_names_the_wa
     workshop.append(range(20, 23))
     table.refresh().maintenance.expire_snapshots().by_id(expired).commit()
     # With its plan the batch may end well: nobody is told to give it up.
-    with pytest.raises(UnknownSnapshotError) as previewed:
+    with pytest.raises(NotAnAncestorError) as previewed:
         preview_batch(workshop.session(), None, cores=1)
     assert "abandon" not in previewed.value.sentence
     opened.store.delete(["plan.json"])
     way_out = rf"snapshot {expired}: .* batch 1 is open and has no plan: .* `icefloe abandon events`"
     for _ in range(2):
-        with pytest.raises(UnknownSnapshotError, match=way_out):
+        with pytest.raises(NotAnAncestorError, match=way_out):
             workshop.prepare()
     pipeline = workshop.session().pipeline
     place = AbandonablePipeline(pipeline=pipeline, credentials=Credentials(), writer=Writer())

@@ -100,10 +100,10 @@ def test_only_the_columns_of_the_schema_are_read(tmp_path: Path) -> None:
     file = write_orc(tmp_path / "f.orc", rows)
     opened = OrcRows.open(pa.OSFile(file.path), batch_rows=10)
     for position, name in enumerate(rows.column_names):
-        names, places = opened.selection([position])
+        names, places = reader.selection(opened, [position])
         assert (names, places) == ([name], {position: 0})
         assert next(opened.batches([0], names)).to_pylist() == rows.select([name]).to_pylist()
-    assert opened.selection(range(5)) == (None, {n: n for n in range(5)})
+    assert reader.selection(opened, range(5)) == (None, {n: n for n in range(5)})
     later = Schema(optional("A", LongType()), optional("new", LongType(), 2))
     assert rows_of(file, later) == [{"A": 3, "new": None}]
 
@@ -166,11 +166,11 @@ def test_values_have_the_tables_types(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("year", [1, 9999])
-def test_a_time_that_pyarrow_does_not_take_from_orc_is_refused_with_its_column(tmp_path: Path, year: int) -> None:
+def test_a_time_that_pyarrow_does_not_take_from_orc_is_refused(tmp_path: Path, year: int) -> None:
     at = pa.array([datetime(2024, 2, 29), datetime(year, 1, 1)], pa.timestamp("us"))
     file = write_orc(tmp_path / "f.orc", pa.table({"id": [1, 2], "at": at}))
     assert rows_of(file, Schema(optional("id", LongType()))) == [{"id": 1}, {"id": 2}]
-    with pytest.raises(TerminalError, match=r"f\.orc of table db\.t cannot be read: 'at' may hold a time before 1677"):
+    with pytest.raises(TerminalError, match=r"f\.orc of table db\.t cannot be decoded: .*timestamp"):
         read(file, Schema(optional("id", LongType()), optional("at", TimestampType(), 2)))
 
 

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe.iceberg.files.parquet_file import ParquetRows
+from icefloe.iceberg.files.reader import selection
 
 
 def opened(rows: pa.Table, *, batch_rows: int = 100, dictionary_columns: bool = False, **written: Any) -> ParquetRows:
@@ -31,7 +32,7 @@ def test_columns_with_ambiguous_names_are_all_read(names: list[str]) -> None:
     struct = pa.array([{"a": 0}])
     columns = [struct if name == "s" else pa.array([at]) for at, name in enumerate(names)]
     rows = opened(pa.Table.from_arrays(columns, names=names))
-    selected, places = rows.selection([1])
+    selected, places = selection(rows, [1])
     batch = next(rows.batches([0], selected))
     assert batch.column(places[1]).to_pylist() == [1]
 

@@ -7,10 +7,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, SnapshotLogEntry, Summary
 
 from icefloe.errors import TransientError
-from icefloe.iceberg.history import first_snapshot as under_test
-from icefloe.iceberg.history.first_snapshot import SnapshotOrigin, origin_of
 from icefloe.iceberg.history.history import ExpiredHistoryError, UnknownBranchError
-from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.history.loaded_table import LoadedTable, SnapshotOrigin, origin_of
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows, snapshot_ids
 
@@ -46,7 +44,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def snapshot_at(table: Table, timestamp: datetime, **options: str) -> int | None:
-    return under_test.snapshot_at(LoadedTable(table), timestamp, **options)
+    return LoadedTable(table).snapshot_at(timestamp, **options)
 
 
 def logged(folder: Path, *order: int, count: int = 3) -> tuple[Table, list[int]]:

@@ -5,28 +5,27 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
-from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.lag import Lag, lag, next_expiry_ms
+from icefloe.iceberg.history.history import History, Lag
 from support.tables.planning_tables import make_table, rows, snapshot_ids
 
 
 def test_the_lag_counts_snapshots_and_the_rows_of_the_files_they_touched(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    assert lag(History.of(table), cursor_snapshot_id=None) == Lag(snapshots=0, rows=0)
+    assert History.of(table).lag(cursor_snapshot_id=None) == Lag(snapshots=0, rows=0)
     table.append(rows(1, 2, 3))
     table.append(rows(4))
     table.delete(EqualTo(term="id", value=1))
     first, second, third = table.metadata.snapshots
     behind = Lag(snapshots=2, rows=1 + 3 + 2, since_timestamp_ms=second.timestamp_ms)
-    assert lag(History.of(table), cursor_snapshot_id=first.snapshot_id) == behind
-    assert lag(History.of(table), cursor_snapshot_id=third.snapshot_id) == Lag(snapshots=0, rows=0)
-    assert lag(History.of(table), cursor_snapshot_id=None).snapshots == 3
+    assert History.of(table).lag(cursor_snapshot_id=first.snapshot_id) == behind
+    assert History.of(table).lag(cursor_snapshot_id=third.snapshot_id) == Lag(snapshots=0, rows=0)
+    assert History.of(table).lag(cursor_snapshot_id=None).snapshots == 3
     expired = table.metadata.model_copy(update={"snapshots": [second, third]})
     table.metadata, whole = expired, table.metadata
-    assert lag(History.of(table), cursor_snapshot_id=first.snapshot_id).snapshots == 2
+    assert History.of(table).lag(cursor_snapshot_id=first.snapshot_id).snapshots == 2
     table.metadata = whole
     table.manage_snapshots().rollback_to_snapshot(first.snapshot_id).commit()
-    assert lag(History.of(table), cursor_snapshot_id=third.snapshot_id) == Lag(snapshots=None, rows=None)
+    assert History.of(table).lag(cursor_snapshot_id=third.snapshot_id) == Lag(snapshots=None, rows=None)
 
 
 DAY = 86_400_000
@@ -47,7 +46,7 @@ def table_of(folder: Path, commits: int, properties: dict[str, str] | None = Non
 
 def expiries(table: Table) -> list[int | None]:
     """In days, by snapshot from the oldest."""
-    found = [next_expiry_ms(table.metadata, snapshot.snapshot_id) for snapshot in table.metadata.snapshots]
+    found = [History.of(table).next_expiry_ms(snapshot.snapshot_id) for snapshot in table.metadata.snapshots]
     return [None if at is None else at // DAY for at in found]
 
 
@@ -95,7 +94,7 @@ def test_a_snapshot_goes_with_the_older_looking_one_before_it(tmp_path: Path) ->
     younger = first.model_copy(update={"timestamp_ms": 100 * DAY})
     table.metadata = table.metadata.model_copy(update={"snapshots": [younger, second, third]})
     assert expiries(table) == [7, 7, None]
-    assert next_expiry_ms(table.metadata, 42) is None
+    assert History.of(table).next_expiry_ms(42) is None
 
 
 @pytest.mark.parametrize("value", ["a week", "", "²", "٣", "1" * 5000, "-1", "1e3", " 1", "1_0", str(2**63)])

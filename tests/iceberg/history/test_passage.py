@@ -8,7 +8,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import BranchMove, History
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.passage import Landing, Passage, find_passage, landing_after
+from icefloe.iceberg.history.passage import Landing, Passage, landing_after
 from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
 
@@ -22,7 +22,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def passage(table: Table, **options: Any) -> Passage:
-    return find_passage(LoadedTable(table), **options)
+    return Passage.find(LoadedTable(table), **options)
 
 
 def commits(found: Passage) -> list[int]:

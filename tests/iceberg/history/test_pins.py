@@ -5,9 +5,10 @@ from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from icefloe.iceberg.history.history import BranchMove, History
-from icefloe.iceberg.history.pins import NeededSnapshots, PinMoves, PinNames, PinnedRefs, pin_moves
+from icefloe.iceberg.history.pins import NeededSnapshots, PinMoves, Pins, pin_moves
 
-NAMES = PinNames.of("flights", "0123456789abcdef")
+BRANCH = Pins.branch_of("flights", "0123456789abcdef")
+NONE = Pins(branch=BRANCH, tagged={})
 
 
 def ref(kind: str, snapshot_id: int, kept: int | None = None) -> SnapshotRef:
@@ -67,7 +68,7 @@ def test_nothing_is_pinned_any_more_after_a_gap_or_in_a_table_without_a_snapshot
     empty = History(table_name="nyc.flights", snapshots={}, refs={})
     for history, since_id in ((history_of({1: None, 2: 1}, 2), 99), (empty, None)):
         held = NeededSnapshots.of(history, "main", since_id=since_id)
-        assert pin_moves(PinnedRefs(tagged={NAMES.tag(7): 7}), held, NAMES) is None
+        assert pin_moves(Pins(branch=BRANCH, tagged={NONE.tag(7): 7}), held) is None
 
 
 def test_after_a_gap_the_way_to_the_last_pin_is_held_with_what_is_there_after_it() -> None:
@@ -78,10 +79,10 @@ def test_after_a_gap_the_way_to_the_last_pin_is_held_with_what_is_there_after_it
 
 @pytest.mark.parametrize(("delivered", "end"), [(1, 3), (2, 3), (3, None), (4, None), (7, 3)])
 def test_pins_lead_on_from_what_they_were_set_for(delivered: int, end: int | None) -> None:
-    tags = {NAMES.tag(each): each for each in (2, 3, 7)}
-    found = PinnedRefs(branch_head_id=3, kept_snapshots=2, tagged=tags)
+    tags = {NONE.tag(each): each for each in (2, 3, 7)}
+    found = Pins(branch=BRANCH, branch_head_id=3, kept_snapshots=2, tagged=tags)
     assert found.end_after(delivered, history_of({**LINE, 7: 1}, 4)) == end
-    assert PinnedRefs(tagged=tags).end_after(delivered, history_of(LINE, 4)) is None
+    assert Pins(branch=BRANCH, tagged=tags).end_after(delivered, history_of(LINE, 4)) is None
 
 
 def test_of_a_branch_without_a_log_it_needs_the_way_from_where_its_open_batch_lands() -> None:
@@ -96,28 +97,26 @@ def test_it_needs_the_snapshots_of_its_open_batch_as_far_as_they_exist() -> None
 
 
 def test_only_a_new_head_moves_the_pins_and_then_old_tags_go() -> None:
-    found = PinnedRefs(branch_head_id=4, kept_snapshots=3, tagged={NAMES.tag(each): each for each in (2, 3, 4)})
+    found = Pins(branch=BRANCH, branch_head_id=4, kept_snapshots=3, tagged={NONE.tag(each): each for each in (2, 3, 4)})
     for since_id in (2, 3, 4):
         held = NeededSnapshots.of(history_of(LINE, 4), "main", since_id=since_id)
-        assert pin_moves(found, held, NAMES) is None
+        assert pin_moves(found, held) is None
     held = NeededSnapshots.of(history_of({**LINE, 5: 4}, 5), "main", since_id=4)
-    assert pin_moves(found, held, NAMES) == PinMoves(
-        branch_head_id=5, kept_snapshots=2, new_tags={NAMES.tag(5): 5}, old_tags=(NAMES.tag(2), NAMES.tag(3))
+    assert pin_moves(found, held) == PinMoves(
+        branch_head_id=5, kept_snapshots=2, new_tags={NONE.tag(5): 5}, old_tags=(NONE.tag(2), NONE.tag(3))
     )
 
 
 @pytest.mark.parametrize("kept", [1, None])
 def test_a_branch_that_keeps_too_few_snapshots_is_set_again(kept: int | None) -> None:
-    tags = {NAMES.tag(each): ref("tag", each) for each in (3, 4)}
-    history = history_of(LINE, 4, **{NAMES.branch: ref("branch", 4, kept)}, **tags)
+    tags = {NONE.tag(each): ref("tag", each) for each in (3, 4)}
+    history = history_of(LINE, 4, **{BRANCH: ref("branch", 4, kept)}, **tags)
     held = NeededSnapshots.of(history, "main", since_id=3)
-    moves = pin_moves(PinnedRefs.of(history, NAMES), held, NAMES)
+    moves = pin_moves(Pins.of(history, BRANCH), held)
     assert moves == PinMoves(branch_head_id=4, kept_snapshots=2, new_tags={}, old_tags=())
 
 
 def test_names_of_others_are_not_its_own() -> None:
-    assert NAMES.is_own("icefloe_flights_01234567")
-    assert NAMES.is_own("icefloe_flights_01234567_42")
-    foreign = ("icefloe_flights_89abcdef_42", "icefloe_flights_01234567_x", "icefloe_flights_0123456742")
-    others = ["main", *foreign, "icefloe"]
-    assert not any(map(NAMES.is_own, others))
+    own, foreign = "icefloe_flights_01234567_42", ("icefloe_flights_89abcdef_42", "icefloe_flights_01234567_x")
+    tags = {name: ref("tag", 4) for name in (own, *foreign, "icefloe_flights_0123456742", "icefloe", "42")}
+    assert Pins.of(history_of(LINE, 4, **tags), BRANCH) == Pins(branch=BRANCH, tagged={own: 4})

@@ -7,8 +7,8 @@ from pyiceberg.table.snapshots import Operation, Summary
 
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.passage import find_tag_passage
-from icefloe.iceberg.scan.steps import SnapshotRange, steps_of
+from icefloe.iceberg.history.passage import Passage
+from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.step import StepKind
 from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
 
@@ -34,8 +34,8 @@ def move(table: Table, snapshot_id: int) -> int:
 
 def moved(table: Table, after_snapshot_id: int, *, tag: str = "v", on_rollback: Any = "fail") -> SnapshotRange:
     loaded = LoadedTable(table)
-    passage = find_tag_passage(loaded, tag=tag, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
-    return steps_of(passage, loaded)
+    passage = Passage.of_tag(loaded, tag=tag, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
+    return SnapshotRange.of_passage(passage, loaded)
 
 
 @pytest.mark.parametrize("moves", [[0], [3, 0, 3]], ids=["back", "forward in the end"])

@@ -124,7 +124,7 @@ class ReadFiles:
         self.data = DataManifests(reader, self.deletes)
 
     def terms(self, of: Step) -> list[FileTerm]:
-        return list(self.data.read(of).terms(self.deletes.index).each())
+        return list(self.data.terms(of).each())
 
 
 def weights(reader: FakeReader, of: Step) -> dict[str, int]:

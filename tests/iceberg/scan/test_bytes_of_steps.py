@@ -57,5 +57,5 @@ def test_summaries_never_promise_less_than_is_read(workshop: Workshop, steps: tu
 def test_no_manifest_is_read_if_summaries_prove_that_all_fits(
     workshop: Workshop, steps: tuple[Step, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("icefloe.iceberg.scan.steps.plan_scan_tasks", None)
+    monkeypatch.setattr("icefloe.iceberg.scan.steps.ScanPlan", None)
     assert steps_within(LoadedTable(workshop.table), steps, max_bytes=2**40) == len(steps)

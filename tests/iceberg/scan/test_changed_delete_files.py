@@ -114,7 +114,7 @@ def test_files_that_stay_have_their_terms_in_groups_without_files_of_the_commit_
     reader.lists = {2: [new, old, reader.write("deletes", 2, delete("d", ADDED, 2, 2))]}
     of = step(StepKind.COMMIT, 2)
     files = ReadFiles(reader, of)
-    found = files.data.read(of).terms(files.deletes.index)
+    found = files.data.terms(of)
     assert [term.entry.data_file.path for term in found.single] == ["c", "b2", "b2"]
     assert [[entry.data_file.path for entry, _ in each.changing()] for each in found.kept] == [["a", "b"]]
     assert terms(reader, of) == [{"c": [(1, ["d"])], **{path: [(-1, []), (1, ["d"])] for path in ("b2", "a", "b")}}]

@@ -6,7 +6,7 @@ from pyiceberg.table import Table
 from iceberg.scan.planned_ranges import appended
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.passage import find_passage
+from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.step import StepKind
 from support.tables.planning_tables import edit_metadata, plan_range, rows, snapshot_ids
 
@@ -73,12 +73,12 @@ def test_a_cursor_is_taken_back_although_nothing_says_any_more_how_main_left_it(
     since = snapshot_ids(table)[-1]
     assert fourth != since
     keep(table, first, second, third, since, snapshot_log=table.metadata.snapshot_log[-2:], metadata_log=[])
-    passage = find_passage(LoadedTable(table), after_snapshot_id=third, after_was_head=True, on_rollback="compensate")
+    passage = Passage.find(LoadedTable(table), after_snapshot_id=third, after_was_head=True, on_rollback="compensate")
     assert passage.landing is not None
     assert (passage.landing.left_snapshot_id, passage.landing.snapshot.snapshot_id) == (third, second)
     assert [each.snapshot_id for each in passage.commits] == [since]
     with pytest.raises(NotAnAncestorError, match=f"the branch was moved to snapshot {second}"):
-        find_passage(LoadedTable(table), after_snapshot_id=third, after_was_head=True, on_rollback="fail")
+        Passage.find(LoadedTable(table), after_snapshot_id=third, after_was_head=True, on_rollback="fail")
     with pytest.raises(NotAnAncestorError, match="choose both ends on it, or start a pipeline over by icefloe reset"):
         plan_range(table, after_snapshot_id=third, on_rollback="compensate")
 

@@ -171,7 +171,7 @@ def tasks(reader: FakeReader, *snapshot_ids: int, left_out: str = "") -> list[Sc
     def may_match(entry: DataEntry) -> bool:
         return entry.data_file.path != left_out
 
-    by_ordinal = ((ordinal, of.data.read(each).terms(of.deletes.index)) for ordinal, each in enumerate(steps))
+    by_ordinal = ((ordinal, of.data.terms(each)) for ordinal, each in enumerate(steps))
     return list(scan_tasks(by_ordinal, {}, may_match=may_match))
 
 

@@ -6,7 +6,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.schemas.column_paths import identity_columns, resolve_identifier_columns, selected_schema
+from icefloe.iceberg.schemas.column_paths import IdentifierColumns, selected_schema
 
 AT = StructType(
     NestedField(6, "x", LongType()), NestedField(7, "y", LongType(), required=True), NestedField(12, "z.z", LongType())
@@ -25,7 +25,7 @@ NAMES = ["id", "Name", "place", "place.city", "place.at", "place.at.x", "place.a
 
 
 def test_dotted_names_of_identifiers_lead_into_structs_and_names_with_dots_are_found() -> None:
-    assert resolve_identifier_columns(COLUMNS, ["place.city", "id", "a.b", "place.at.z.z"]) == (
+    assert IdentifierColumns.named(COLUMNS, ["place.city", "id", "a.b", "place.at.z.z"]).paths == (
         ("place", "city"), ("id",), ("a.b",), ("place", "at", "z.z"),
     )  # fmt: skip
 
@@ -42,18 +42,19 @@ def test_dotted_names_of_identifiers_lead_into_structs_and_names_with_dots_are_f
 )
 def test_columns_that_cannot_identify_rows_are_refused_in_a_sentence(names: list[str], sentence: str) -> None:
     with pytest.raises(TerminalError, match=sentence):
-        resolve_identifier_columns(COLUMNS, names)
+        IdentifierColumns.named(COLUMNS, names)
 
 
 def test_identities_are_null_where_any_parent_is() -> None:
     places = [{"id": 1, "city": {"code": "JFK"}}, {"id": 2, "city": None}, None, {"id": None, "city": {"code": None}}]
     batch = pa.RecordBatch.from_pydict({"k": [1, 2, 3, 4], "place": places})
-    columns = identity_columns(batch, [("place", "city", "code"), ("k",), ("place", "id")])
+    columns = IdentifierColumns((("place", "city", "code"), ("k",), ("place", "id"))).values(batch)
     assert [column.to_pylist() for column in columns] == [["JFK", None, None, None], [1, 2, 3, 4], [1, 2, None, None]]
-    assert identity_columns(batch.slice(1), [("place", "id")])[0].to_pylist() == [2, None, None]
+    place_id = IdentifierColumns((("place", "id"),))
+    assert place_id.values(batch.slice(1))[0].to_pylist() == [2, None, None]
     hidden = pa.StructArray.from_arrays([pa.array([1, 2])], names=["id"], mask=pa.array([True, False]))
     batch = pa.RecordBatch.from_arrays([hidden], names=["place"])
-    assert identity_columns(batch, [("place", "id")])[0].to_pylist() == [None, 2]
+    assert place_id.values(batch)[0].to_pylist() == [None, 2]
 
 
 @given(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))

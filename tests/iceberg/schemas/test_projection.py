@@ -108,23 +108,6 @@ def test_arrays_that_need_not_change_are_not_copied() -> None:
     assert seen["id"].buffers()[1].address == batch["id"].buffers()[1].address
 
 
-def test_a_column_dropped_and_added_again_under_its_name_does_not_bring_old_values_back() -> None:
-    again = NestedField(7, "name", StringType())
-    assert project(one_row({"id": 1, "name": "old"}, ID, NAME), Schema(ID, again)).to_pylist() == [
-        {"id": 1, "name": None}
-    ]
-
-
-def test_null_lists_and_maps_of_structs_stay_null() -> None:
-    inner = StructType(NestedField(4, "x", LongType()))
-    tags = NestedField(3, "tags", ListType(5, inner, element_required=False))
-    by_key = NestedField(6, "by_key", MapType(7, inner, 8, inner, value_required=False))
-    entry = ({"x": 2}, None)
-    rows = [{"tags": None, "by_key": None}, {"tags": [], "by_key": []}, {"tags": [None], "by_key": [entry]}]
-    batch = pa.RecordBatch.from_pylist(rows, file_schema(tags, by_key))
-    assert project(batch, Schema(tags, by_key)).to_pylist() == rows
-
-
 LISTS = [pa.list_, pa.large_list, pa.list_view, pa.large_list_view, lambda element: pa.list_(element, 2)]
 
 
@@ -402,16 +385,6 @@ def test_a_value_that_does_not_fit_is_an_error_not_another_value(array: Any, tar
     assert step is not None
     with pytest.raises(pa.ArrowInvalid):
         step(array)
-
-
-def test_zones_and_wider_decimals_are_not_copied() -> None:
-    for array, target in [
-        (pa.array([1, None], pa.timestamp("us", "Asia/Tokyo")), pa.timestamp("us", "UTC")),
-        (pa.array([Decimal("1.23")], pa.decimal128(9, 2)), pa.decimal128(18, 2)),
-    ]:
-        step = plan_promotion(array.type, target)
-        assert step is not None
-        assert step(array).buffers()[1].address == array.buffers()[1].address
 
 
 def test_a_kept_dictionary_has_distinct_values_of_the_tables_type() -> None:

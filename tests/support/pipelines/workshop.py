@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
-from icefloe.batch.context.references import BatchReference, TableAccess, table_files
+from icefloe.batch.context.references import BatchReference, table_files
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.commit_batch import clean_up_finished, commit_batch
@@ -32,6 +32,7 @@ from icefloe.batch.reduce.coalesce_map_outputs import Coalesced
 from icefloe.batch.report import BatchReport
 from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.flow import Phase, Route
+from icefloe.iceberg.catalog.confined_io import TableAccess
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.sinks.change_files import ChangeFiles
@@ -199,7 +200,7 @@ class OpenBatch:
 
     @property
     def inputs(self) -> MapInputs:
-        return MapInputs(folder=self.running.folder, io=self.files.open(self.plan))
+        return MapInputs.of(self.running.folder, self.files)
 
     @property
     def batch_folder(self) -> BatchFolder:

@@ -10,7 +10,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.scan import scan_tasks, steps
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.step import Step, StepKind
@@ -42,12 +41,12 @@ def snapshot_ids(table: Table) -> list[int]:
 
 def plan_range(table: Table, **options: Any) -> SnapshotRange:
     """The range of a table, as it is now."""
-    return steps.plan_range(LoadedTable(table), **options)
+    return SnapshotRange.between(LoadedTable(table), **options)
 
 
 def plan_scan_tasks(table: Table, of: Sequence[Step], **options: Any) -> ScanPlan:
     """The files that steps of a table read, as it is now."""
-    return scan_tasks.plan_scan_tasks(LoadedTable(table), of, **options)
+    return ScanPlan.of(LoadedTable(table), of, **options)
 
 
 def live_files(table: Table, snapshot_id: int | None) -> Counter[str]:

@@ -25,6 +25,7 @@ from icefloe.documents import (
 )
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
+from icefloe.iceberg.catalog.confined_io import TableAccess
 from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
@@ -225,6 +226,11 @@ class MapInputs:
 
     folder: BatchFolder
     io: FileIO
+
+    @classmethod
+    def of(cls, folder: BatchFolder, access: TableAccess) -> Self:
+        """The inputs of a batch's map task."""
+        return cls(folder=folder, io=access.open(location=folder.plan.table_location, table=folder.plan.table))
 
     # Kept, because it keeps footers of files that are opened again.
     @cached_property

@@ -5,7 +5,7 @@ from typing import Final
 
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import TerminalError, about_key
-from icefloe.iceberg.schemas.column_paths import has_columns, resolve_identifier_columns
+from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
@@ -37,7 +37,7 @@ def choose_identity(
     if identifier_columns:
         columns = tuple(identifier_columns)
         try:
-            resolve_identifier_columns(schema.columns, columns)
+            IdentifierColumns.named(schema.columns, columns)
         except TerminalError as cause:
             raise cause.restated(
                 f"identifier_columns does not fit table {table}: {cause.sentence}",
@@ -70,8 +70,7 @@ def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchem
         return pipeline.columns
     with about_key("columns"):
         selected = schema.select(pipeline.columns).arrow
-    paths = zip(identity.columns, resolve_identifier_columns(schema.columns, identity.columns), strict=True)
-    return (*pipeline.columns, *(name for name, path in paths if not has_columns(selected, [path])))
+    return (*pipeline.columns, *IdentifierColumns.named(schema.columns, identity.columns).missing_in(selected))
 
 
 def identity_text(identity: Identity) -> str:
@@ -91,7 +90,7 @@ def kept_identity(
     """
     recorded = recorded.named_by(schema.columns.find_column_name)
     try:
-        resolve_identifier_columns(schema.columns, recorded.columns)
+        IdentifierColumns.named(schema.columns, recorded.columns)
         _refuse_other_columns(recorded, schema)
     except TerminalError as cause:
         raise cause.restated(

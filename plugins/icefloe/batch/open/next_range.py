@@ -11,13 +11,11 @@ from typing import Final, Literal, TypeAlias
 
 from icefloe.checkpoint.records import Cursor
 from icefloe.errors import UsageError
-from icefloe.iceberg.history.first_snapshot import snapshot_at
 from icefloe.iceberg.history.history import ExpiredHistoryError, History, NotAnAncestorError
-from icefloe.iceberg.history.lag import commits_behind
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.passage import Passage, find_passage, find_tag_passage
-from icefloe.iceberg.history.pins import PinNames, PinnedRefs
-from icefloe.iceberg.scan.steps import SnapshotRange, first_steps, next_part, plan_range
+from icefloe.iceberg.history.passage import Passage
+from icefloe.iceberg.history.pins import Pins
+from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.table import Table, table_uuid
 from icefloe.pipeline.model import JSON, Pipeline
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
@@ -75,7 +73,7 @@ def start_of(table: LoadedTable, request: RequestedRange, *, branch: str) -> int
     """The snapshot after which a request begins; None: from the start of history."""
     if request.after_timestamp is None:
         return request.after_snapshot_id
-    return snapshot_at(table, request.after_timestamp, branch=branch)
+    return table.snapshot_at(request.after_timestamp, branch=branch)
 
 
 def plan_request(
@@ -86,13 +84,13 @@ def plan_request(
     on_rollback: RollbackOption,
     commit_groups: CommitGroupsOption,
 ) -> SnapshotRange:
-    """The steps of a request; see `plan_range` for its errors."""
+    """The steps of a request; see `Passage.find` for its errors."""
     after, up_to = start_of(table, request, branch=branch), request.up_to_snapshot_id
     if request.up_to_timestamp is not None:
-        up_to = snapshot_at(table, request.up_to_timestamp, branch=branch)
+        up_to = table.snapshot_at(request.up_to_timestamp, branch=branch)
         if up_to is None:
             return SnapshotRange(after_snapshot_id=after, up_to_snapshot_id=after)
-    return plan_range(
+    return SnapshotRange.between(
         table,
         branch=branch,
         after_snapshot_id=after,
@@ -122,11 +120,11 @@ def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor 
     after_snapshot_id = None if cursor is None else cursor.snapshot_id
     is_tag = table.history.is_tag(branch)
     if is_tag and after_snapshot_id is not None:
-        return find_tag_passage(table, tag=branch, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
+        return Passage.of_tag(table, tag=branch, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
     load: _Load = "changes"
     if cursor is None:
         load = "full" if is_tag else _LOADS[pipeline.initial_load]
-    return find_passage(
+    return Passage.find(
         table,
         branch=branch,
         after_snapshot_id=after_snapshot_id,
@@ -137,7 +135,7 @@ def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor 
 
 
 def passage_at_gap(
-    gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinNames | None
+    gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: Pins | None
 ) -> tuple[Passage, str]:
     """The passage up to a gap, as far as pins hold it, and a warning; after that a full load, if ``on_gap`` allows."""
     passage = _up_to_pins(table, pipeline, cursor, pins)
@@ -152,24 +150,24 @@ def passage_at_gap(
             f"{gap.sentence}; set on_gap: reload to deliver every row again, or start over by icefloe reset "
             f"{pipeline.name}",
         ) from gap
-    return find_passage(table, branch=pipeline.branch, load="full"), (
+    return Passage.find(table, branch=pipeline.branch, load="full"), (
         f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, and rows deleted "
         "since are not delivered as DELETE; a consumer must drop its rows of the earlier batches"
     )
 
 
-def _up_to_pins(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PinNames | None) -> Passage | None:
+def _up_to_pins(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: Pins | None) -> Passage | None:
     """To the last pinned snapshot; None if nothing is pinned, or if it is delivered."""
     # A tag is a state without a history, and a load reads one snapshot: pins that hold their start hold all of it.
     if pins is None or cursor is None or cursor.snapshot_id is None or cursor.load_part is not None:
         return None
     if table.history.is_tag(pipeline.branch):
         return None
-    end_id = PinnedRefs.of(table.history, pins).end_after(cursor.snapshot_id, table.history)
+    end_id = pins.end_after(cursor.snapshot_id, table.history)
     if end_id is None:
         return None
     try:
-        return find_passage(
+        return Passage.find(
             table,
             branch=pipeline.branch,
             after_snapshot_id=cursor.snapshot_id,
@@ -190,7 +188,7 @@ def next_range(
     pipeline: Pipeline,
     cursor: Cursor | None,
     *,
-    pins: PinNames | None = None,
+    pins: Pins | None = None,
     end_at: Collection[int] = (),
 ) -> SnapshotRange | None:
     """The range after the cursor, or the range of the initial load; None if the branch or tag has not moved.
@@ -211,7 +209,7 @@ def next_range(
     gap_warning: str | None = None
     try:
         if cursor is not None and cursor.load_part is not None and cursor.snapshot_id is not None:
-            part = next_part(
+            part = SnapshotRange.next_part(
                 table, cursor.load_part, snapshot_id=cursor.snapshot_id, max_bytes=pipeline.max_bytes_per_batch
             )
             return _with_rest(part, table, pipeline)
@@ -227,7 +225,7 @@ def next_range(
         logger.warning("%s: %s", pipeline.name, gap_warning)
     if gap_warning is None and passage.up_to_snapshot_id == (None if cursor is None else cursor.snapshot_id):
         return None
-    snapshots = first_steps(
+    snapshots = SnapshotRange.first_of(
         passage,
         table,
         commit_groups=pipeline.commit_groups,
@@ -257,7 +255,7 @@ def _with_rest(snapshots: SnapshotRange, table: LoadedTable, pipeline: Pipeline)
             "each run delivers one batch: raise max_bytes_per_batch, or have the load done under schedule: "
             f"'{_CONTINUOUS}'"
         )
-    elif rest := commits_behind(table.history, branch=pipeline.branch, cursor_snapshot_id=snapshots.up_to_snapshot_id):
+    elif rest := table.history.commits_behind(branch=pipeline.branch, cursor_snapshot_id=snapshots.up_to_snapshot_id):
         warning = (
             f"the batch ends at snapshot {snapshots.up_to_snapshot_id} and leaves {len(rest)} to later batches, and "
             "under this schedule each run delivers one: if the pipeline does not catch up, raise max_steps_per_batch "

@@ -6,9 +6,8 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import IcefloeError
-from icefloe.iceberg.catalog.table_refs import try_refs
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.pins import PinNames, PinnedRefs, let_go, may_have_pins, pin
+from icefloe.iceberg.history.pins import Pins
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.table import Table
 
@@ -23,17 +22,16 @@ def pin_pending(session: PipelineSession) -> None:
     Without ``pin: true`` its pins are let go, if the catalog allows it.
     """
     if not session.pipeline.pin:
-        if may_have_pins(History.of(session.table), session.pipeline.name):
+        if Pins.may_exist(History.of(session.table), session.pipeline.name):
             _try_to_let_go(session)
         return
     view = session.checkpoint.look()
     if view.checkpoint_id is None or (view.cursor is None and view.opened is None):
         return
-    names = PinNames.of(session.pipeline.name, view.checkpoint_id)
-    kept = pin(
+    pins = Pins.of(History.of(session.table), Pins.branch_of(session.pipeline.name, view.checkpoint_id))
+    kept = pins.move(
         session.table,
-        names,
-        branch=session.pipeline.branch,
+        of_branch=session.pipeline.branch,
         since_id=_since(view),
         further=() if view.opened is None else _snapshots_of(view.opened),
     )
@@ -57,22 +55,22 @@ def may_pin(session: PipelineSession) -> bool:
     Raises:
         TerminalError: the catalog does not allow it.
     """
-    return try_refs(session.table, f"icefloe_{session.pipeline.name}_validate")
+    return Pins.may_be_set(session.table, session.pipeline.name)
 
 
-def let_pins_go(table: Table, pipeline: str, view: CheckpointView) -> PinnedRefs | None:
+def let_pins_go(table: Table, pipeline: str, view: CheckpointView) -> Pins | None:
     """Lets the pins of a pipeline, by its name, go; None if there were none."""
     found = pinned_refs(table, pipeline, view)
     if found:
-        let_go(table, PinNames.of(pipeline, str(view.checkpoint_id)))
+        found.drop(table)
     return found
 
 
-def pinned_refs(table: Table, pipeline: str, view: CheckpointView) -> PinnedRefs | None:
+def pinned_refs(table: Table, pipeline: str, view: CheckpointView) -> Pins | None:
     """The branch and the tags of a pipeline, by its name; None if there are none."""
     if view.checkpoint_id is None:
         return None
-    found = PinnedRefs.of(History.of(table), PinNames.of(pipeline, view.checkpoint_id))
+    found = Pins.of(History.of(table), Pins.branch_of(pipeline, view.checkpoint_id))
     return found or None
 
 

@@ -14,7 +14,6 @@ from icefloe.changes.columns import refuse_reserved_columns
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.lag import lag
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import with_lines
 
@@ -107,7 +106,7 @@ class BatchPreview:
         if self.plan.backfill_id is not None:
             return None
         session, up_to = self.batch.session, self.plan.spec.up_to_snapshot_id
-        return lag(History.of(session.table), branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots
+        return History.of(session.table).lag(branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots
 
     def refusal(self) -> str | None:
         """Why a run would not deliver the batch; None if it would."""

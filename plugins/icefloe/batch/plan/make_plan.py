@@ -16,13 +16,10 @@ from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import digest_of, document_digest, dump_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
-from icefloe.iceberg.deletes.equality_deletes import equality_schemas
 from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.summaries import summary_row_delta
-from icefloe.iceberg.manifests.manifest_values import comparable_bounds
-from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import ChangesPlace, Pipeline, with_lines
 from icefloe.storage.store import Store
@@ -105,7 +102,7 @@ def make_plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> Planne
     #   specification -> columns -> files of each step -> map tasks -> header, which names all of them
     schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.start_snapshot_id)
     shape = _shape(schema, spec, labels)
-    scan = plan_scan_tasks(table, spec.steps, row_filter=shape.row_filter, by_row_id=shape.has_row_id)
+    scan = ScanPlan.of(table, spec.steps, row_filter=shape.row_filter, by_row_id=shape.has_row_id)
     tasks = _tasks(scan, schema, table, spec)
     return PlannedBatch(plan=_header(table, spec, labels, schema, shape, scan, tasks), tasks=tasks)
 
@@ -125,10 +122,7 @@ def _shape(schema: TableSchema, spec: BatchSpec, labels: PlanLabels) -> RowShape
 
 
 def _tasks(scan: ScanPlan, schema: TableSchema, table: LoadedTable, spec: BatchSpec) -> tuple[MapTask, ...]:
-    files = [
-        PlannedFile(task=task, bounds=comparable_bounds(task, schema.columns), delete_files=scan.delete_files)
-        for task in scan.tasks
-    ]
+    files = [PlannedFile(task=task, bounds=task.bounds(schema), delete_files=scan.delete_files) for task in scan.tasks]
     groups = map_tasks(files, map_task_bytes=spec.map_task_bytes)
     reader = FileReader(io=table.io, table=table.name)
     divided = divided_tasks(groups, reader, map_task_bytes=spec.map_task_bytes)
@@ -167,8 +161,7 @@ def _header(
         table_schema=schema.schema_json,
         name_mapping=schema.name_mapping_json,
         equality_schemas={
-            ",".join(map(str, ids)): keys.schema_json
-            for ids, keys in equality_schemas(table.metadata, scan.delete_files.values(), ends).items()
+            ",".join(map(str, ids)): keys.schema_json for ids, keys in scan.equality_schemas(table, ends).items()
         },
         map_task_bytes=tuple(task.size_bytes for task in tasks),
         map_task_digests=tuple(map(digest_of, documents)),
@@ -185,9 +178,7 @@ def _header(
 def _summary_row_deltas(history: History, spec: BatchSpec, scan: ScanPlan) -> tuple[int | None, ...]:
     """Row deltas by snapshot summaries; None if a filter or delete files hide rows that summaries count."""
     hidden = range(len(spec.steps)) if spec.filter is not None else scan.ordinals_with_deletes
-    return tuple(
-        None if step.change_ordinal in hidden else summary_row_delta(history.snapshots, step) for step in spec.steps
-    )
+    return tuple(None if step.change_ordinal in hidden else history.row_delta(step) for step in spec.steps)
 
 
 def _route(scan: ScanPlan, spec: BatchSpec) -> Route:

@@ -11,13 +11,14 @@ from icefloe.batch.plan_document import DeleteState, FileTerms, FileWork, MapTas
 from icefloe.iceberg.data_file import DeleteFile, RowGroups
 from icefloe.iceberg.files.parquet_footer import RowGroupSize
 from icefloe.iceberg.files.reader import FileReader
-from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers
+from icefloe.iceberg.scan.delete_file_index import DeleteNumbers
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 from icefloe.storage.requests import map_parallel
 
 __all__ = ["PlannedFile", "map_task_document", "map_tasks"]
 
 Bounds = tuple[object, object]
+_NO_DELETES: Final = DeleteNumbers()
 _ROW_GROUP_BYTES: Final = 128 << 20
 """Bytes read of a file for one of its rows, unless the file is smaller: the row group size that writers aim at."""
 _MOST_TASKS_AT_ONCE: Final = 8
@@ -56,7 +57,7 @@ class PlannedFile:
     def read_bytes(self) -> int:
         """Approximate bytes of file and own delete files. Smaller tasks would read shared ones more often."""
         own = [
-            number for number in NO_DELETES.union(*(t.delete_files for t in self.task.terms)) if self._is_own(number)
+            number for number in _NO_DELETES.union(*(t.delete_files for t in self.task.terms)) if self._is_own(number)
         ]
         rows, size_bytes = self.most_rows_touched, self.task.data_file.file_size_bytes
         return min(size_bytes, rows * _ROW_GROUP_BYTES) + sum(self.delete_files[number].size_bytes for number in own)
@@ -78,7 +79,7 @@ class PlannedFile:
     @cached_property
     def most_rows_touched(self) -> int:
         """All rows or, if only its own delete files change, those that they delete."""
-        changed = NO_DELETES
+        changed = _NO_DELETES
         for terms in self._terms_by_ordinal():
             fresh = _differing([term.delete_files for term in terms]) - changed
             if sum(term.weight for term in terms) or not all(self._is_own(number) for number in fresh):
@@ -118,7 +119,7 @@ def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tupl
 
 def _differing(sets: Sequence[DeleteNumbers]) -> DeleteNumbers:
     """Delete files that are in some of the sets but not in all."""
-    return NO_DELETES.union(*sets) - sets[0].intersection(*sets)
+    return _NO_DELETES.union(*sets) - sets[0].intersection(*sets)
 
 
 def _by_partition(file: PlannedFile) -> str:
@@ -289,7 +290,7 @@ def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapp
     """The document of a map task."""
     # Data files with equal terms mostly share one tuple.
     terms_of = {id(task.terms): task.terms for task in tasks}
-    named = NO_DELETES.union(*(term.delete_files for terms in terms_of.values() for term in terms))
+    named = _NO_DELETES.union(*(term.delete_files for terms in terms_of.values() for term in terms))
     places = {number: place for place, number in enumerate(named)}
     written = {key: _written(terms, places) for key, terms in terms_of.items()}
     distinct = {terms: place for place, terms in enumerate(dict.fromkeys(written.values()))}
@@ -306,7 +307,7 @@ def _written(terms: Sequence[Term], places: Mapping[int, int]) -> FileTerms:
     # and only differences are written: a set that grows in each of n steps would take n * n / 2 numbers.
     #   step 0   -1 in state 0, +1 in state 1      1: adds d
     #   step 1   -1 in state 1, +1 in state 2      2: adds e
-    states: dict[DeleteNumbers, int] = {NO_DELETES: 0}
+    states: dict[DeleteNumbers, int] = {_NO_DELETES: 0}
     numbered = [(term.change_ordinal, term.weight, states.setdefault(term.delete_files, len(states))) for term in terms]
     return FileTerms(
         terms=tuple(numbered),

@@ -12,12 +12,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashe
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import about_key
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.schemas.column_paths import (
-    ColumnPath,
-    has_columns,
-    identity_columns,
-    resolve_identifier_columns,
-)
+from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
 __all__ = ["RowShape", "ShuffledForm"]
@@ -36,14 +31,14 @@ class RowShape:
     Attributes:
         delivered: columns of changes: rows that are equal in them are equal.
         row_filter: None: all rows count.
-        identity: paths of identifier columns among the read columns; empty: whole rows are their own identity.
+        identity: identifier columns among the read columns; empty: whole rows are their own identity.
         is_identity_carried: True if compared rows carry the identity after the delivered columns.
     """
 
     read: TableSchema
     delivered: TableSchema
     row_filter: RowFilter | None
-    identity: tuple[ColumnPath, ...]
+    identity: IdentifierColumns
     is_identity_carried: bool
     hash_key: int
 
@@ -79,22 +74,22 @@ class RowShape:
         #   shuffled   a + hash of id
         #   delivered  a
         has_row_id = identity.policy == "row_id"
-        paths = resolve_identifier_columns(table_schema.columns, identity.columns)
-        wanted = {*delivered.arrow.names, *(path[0] for path in paths), *(row_filter.columns if row_filter else ())}
+        own = IdentifierColumns.named(table_schema.columns, identity.columns)
+        wanted = {*delivered.arrow.names, *(path[0] for path in own.paths), *(row_filter.columns if row_filter else ())}
         read = table_schema if len(wanted) == len(table_schema.arrow) else table_schema.select(sorted(wanted))
         return cls(
             read=read.with_row_id() if has_row_id else read,
             delivered=delivered,
             row_filter=row_filter,
-            identity=((TableSchema.ROW_ID,),) if has_row_id else paths,
-            is_identity_carried=has_row_id or not has_columns(delivered.arrow, paths),
+            identity=IdentifierColumns(((TableSchema.ROW_ID,),)) if has_row_id else own,
+            is_identity_carried=has_row_id or bool(own.missing_in(delivered.arrow)),
             hash_key=RowHashes.new_key() if hash_key is None else hash_key,
         )
 
     @property
     def has_row_id(self) -> bool:
         """Files may leave row ids to be inherited."""
-        return self.identity == ((TableSchema.ROW_ID,),)
+        return self.identity.names == (TableSchema.ROW_ID,)
 
     @property
     def compared_schema(self) -> pa.Schema:
@@ -122,10 +117,10 @@ class RowShape:
         """The identifier values; empty if whole rows are their own identity."""
         if self.is_identity_carried:
             return list(compared.columns[len(self.delivered.arrow) :])
-        return identity_columns(compared, self.identity)
+        return self.identity.values(compared)
 
     def _carried(self, rows: pa.RecordBatch | pa.Table) -> list[Any]:
-        return identity_columns(rows, self.identity) if self.is_identity_carried else []
+        return self.identity.values(rows) if self.is_identity_carried else []
 
 
 def _narrowed(array: Any, target: pa.DataType) -> Any:
@@ -185,7 +180,7 @@ class ShuffledForm:
         """The hashes that routed shuffled rows: of their identity, or of the whole row if there is none."""
         if self.shape.is_identity_carried:
             return RowHashes.of_column(rows.column(rows.num_columns - 1))
-        columns = identity_columns(rows, self.shape.identity) if self.shape.identity else rows.columns
+        columns = self.shape.identity.values(rows) if self.shape.identity else rows.columns
         return row_hashes(columns, key=self.shape.hash_key)
 
     def row_hashes(self, rows: pa.Table | pa.RecordBatch, *, key: int | None = None) -> RowHashes:

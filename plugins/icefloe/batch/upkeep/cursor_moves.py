@@ -24,9 +24,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Cursor, Ending, OffsetRecord, PipelineRecord
 from icefloe.errors import TransientError
-from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.lag import CursorDistance, cursor_distance
-from icefloe.iceberg.history.summaries import total_records
+from icefloe.iceberg.history.history import CursorDistance, History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import Pipeline, result_configuration
 from icefloe.sinks.change_files import ChangeFiles
@@ -178,7 +176,7 @@ class CursorChange:
 
         Raises:
             BatchStateError: a batch is open, or the sink holds a part of a load, or the rows of before a reset.
-            UnknownSnapshotError: the snapshot is not in the history of the branch.
+            NotAnAncestorError: the snapshot is not in the history of the branch.
         """
         found = PipelineView.of(session)
         view, pipeline = found.view, found.session.pipeline
@@ -188,7 +186,7 @@ class CursorChange:
             refuse_other_meaning(found.session, view.pipeline)
         _, cursor = found.session.with_cursor(view.cursor)
         cursor_id = None if cursor is None else cursor.snapshot_id
-        distance = cursor_distance(History.of(found.session.table), cursor_id, snapshot_id, branch=pipeline.branch)
+        distance = History.of(found.session.table).cursor_distance(cursor_id, snapshot_id, branch=pipeline.branch)
         if view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:
             return None
         identity = found.chosen_identity(snapshot_id) if view.pipeline is None else view.pipeline.identity
@@ -263,7 +261,7 @@ class PipelineReset:
         return cls(
             cursor=view.cursor,
             differences=differences,
-            rows=total_records(History.of(fresh.table).head(fresh.pipeline.branch)),
+            rows=History.of(fresh.table).rows_at_head(fresh.pipeline.branch),
             offset=found.offset(BatchOutcome.RESET, None, identity, record),
             given_up=found.given_up,
         )

@@ -17,7 +17,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
-from icefloe.iceberg.schemas.column_paths import ColumnPath
+from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step
 from icefloe.pipeline.model import Pipeline
@@ -174,7 +174,9 @@ class BatchPromises:
     def __init__(self, pipeline: Pipeline, checkpoint: Checkpoint, commit: CommitRecord, schema: TableSchema) -> None:
         offset = offset_of(checkpoint, commit.batch_number)
         self._batch_number, self._steps = commit.batch_number, offset.spec.steps
-        self.identity = _identity_shown(pipeline, schema, offset.spec.identity) if commit.route == Route.SHUFFLE else ()
+        self.identity = IdentifierColumns()
+        if commit.route == Route.SHUFFLE:
+            self.identity = _identity_shown(pipeline, schema, offset.spec.identity)
 
     def begin(self, part: HashSlice) -> ChangePromises:
         """Checks for one reading of the batch."""
@@ -206,10 +208,10 @@ def delivered_shape(pipeline: Pipeline, schema: TableSchema, identity: Identity)
     )
 
 
-def _identity_shown(pipeline: Pipeline, schema: TableSchema, identity: Identity) -> Sequence[ColumnPath]:
+def _identity_shown(pipeline: Pipeline, schema: TableSchema, identity: Identity) -> IdentifierColumns:
     """All identifier columns, or none: then the rows do not show an order. Row ids are never delivered."""
     try:
         shape = delivered_shape(pipeline, schema, identity)
     except TerminalError:
-        return ()  # the snapshot of its schema expired, and its columns have other names since
-    return () if shape.is_identity_carried else shape.identity
+        return IdentifierColumns()  # the snapshot of its schema expired, and its columns have other names since
+    return IdentifierColumns() if shape.is_identity_carried else shape.identity

@@ -18,7 +18,7 @@ from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, CHANGE_TYPE, change_s
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError, TransientError, one_line
-from icefloe.iceberg.schemas.column_paths import identity_columns, resolve_identifier_columns
+from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema, covering_schema
 from icefloe.sinks.sink import Sink
 
@@ -77,8 +77,8 @@ class WrittenColumns:
         return pa.RecordBatch.from_arrays([*changes, *columns.columns], schema=schema)
 
     def _of_keys(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
-        paths = resolve_identifier_columns(self._delivered.columns, keys.schema.names)
-        return rows.filter(RowHashes.among(identity_columns(rows, paths), keys.columns))
+        named = IdentifierColumns.named(self._delivered.columns, keys.schema.names)
+        return rows.filter(RowHashes.among(named.values(rows), keys.columns))
 
     def _arrow_schema(self, number: int) -> pa.Schema:
         return change_schema(self._schema(number).arrow, with_batch=True)
@@ -128,7 +128,7 @@ class SinkRows:
 
     def __init__(self, sink: Sink, shape: RowShape, written: WrittenColumns, *, first_batch: int) -> None:
         self.sink, self.shape, self.written, self.first_batch = sink, shape, written, first_batch
-        self.names = [] if shape.is_identity_carried else [".".join(path) for path in shape.identity]
+        self.names = [] if shape.is_identity_carried else list(shape.identity.names)
         self.retained: Counter[int] = Counter()
 
     @property

@@ -18,11 +18,10 @@ from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord
 from icefloe.errors import TerminalError
-from icefloe.iceberg.deletes.equality_deletes import equality_schemas
 from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import LoadPart, Step
 from icefloe.iceberg.table import Table
@@ -190,7 +189,7 @@ class TableState:
             files = ScanPlan(tasks=())
         else:
             step = replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)
-            files = plan_scan_tasks(table, [step])
+            files = ScanPlan.of(table, [step])
         return cls(table=table, shape=shape, snapshot_id=snapshot_id, files=files, memory_bytes=memory_bytes)
 
     @property
@@ -225,7 +224,7 @@ class TableState:
                     yield rows.batch, effect.rows.among(rows.positions), effect.weight
 
     def _file_effects(self) -> Iterator[FileEffects]:
-        schemas = equality_schemas(self.table.metadata, self.files.delete_files.values(), [self.snapshot_id])
+        schemas = self.files.equality_schemas(self.table, [self.snapshot_id])
         planned = [PlannedFile(task=task, bounds={}) for task in self.files.tasks]
         for map_id, tasks in enumerate(map_tasks(planned, map_task_bytes=_READ_AT_ONCE_BYTES)):
             yield from task_file_effects(

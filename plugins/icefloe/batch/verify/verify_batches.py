@@ -31,7 +31,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Cursor
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.schemas.column_paths import ColumnPath, identity_columns
+from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.pipeline.model import with_lines
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part
@@ -189,7 +189,7 @@ class SchemaRunReplay:
             self._say(f"batch {batch_number} in {path} breaks a promise of docs/sinks.md: {fault}; restore it")
 
     def _add_part(
-        self, manifest: Manifest, part: Part, replay: Replay, promises: ChangePromises, identity: Sequence[ColumnPath]
+        self, manifest: Manifest, part: Part, replay: Replay, promises: ChangePromises, identity: IdentifierColumns
     ) -> bool:
         """Reports a part that is gone, or differs from its manifest."""
         batch_number, names, key = manifest.batch.batch_number, self._shape.delivered.arrow.names, self._shape.hash_key
@@ -202,7 +202,7 @@ class SchemaRunReplay:
                 weights = _WEIGHTS[types]
                 # A second witness: sums are made under the key of the batch, states are compared under another.
                 replay.add(row_hashes_of_batch(batch, names, key=key), weights)
-                identities = row_hashes(identity_columns(batch, identity), key=key) if identity else None
+                identities = row_hashes(identity.values(batch), key=key) if identity else None
                 promises.add(batch, types, identities)
                 rows += batch.num_rows
                 summed = row_hashes_of_batch(batch, names, key=manifest.batch.hash_key)

@@ -5,8 +5,8 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self
@@ -16,11 +16,11 @@ from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.table import Table
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.file_io import exact
+from icefloe.iceberg.catalog.file_io import exact, file_io_properties, open_file_io
 from icefloe.iceberg.table import table_name
 from icefloe.pipeline.url import location_fault, one_store
 
-__all__ = ["ConfinedIO", "FilePlaces", "refuse_elsewhere"]
+__all__ = ["TableAccess", "refuse_elsewhere"]
 
 
 _PLAIN_NAME: Final = re.compile(r"\w[\w.=-]*", re.ASCII)
@@ -288,3 +288,27 @@ def refuse_elsewhere(io: FileIO, locations: Iterable[str]) -> None:
     if isinstance(io, ConfinedIO):
         for location in locations:
             io.place(location)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAccess:
+    """Access to the table's files. It travels to tasks inside closures only.
+
+    Attributes:
+        properties: of the FileIO. They hold secrets for files, but none of the catalog.
+    """
+
+    properties: Mapping[str, str] = field(repr=False)
+    places: FilePlaces
+
+    @classmethod
+    def of(cls, table: Table) -> Self:
+        """Access to a table that `load_table` returned."""
+        io = table.io
+        if not isinstance(io, ConfinedIO):
+            raise TypeError(f"load_table gives tables whose FileIO is confined, not one of {type(io).__name__}")
+        return cls(properties=file_io_properties(io.properties), places=io.places)
+
+    def open(self, *, location: str, table: str) -> ConfinedIO:
+        """The FileIO of the table at a location."""
+        return ConfinedIO(open_file_io(self.properties, location), self.places, table=table)

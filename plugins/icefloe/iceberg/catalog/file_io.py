@@ -25,9 +25,7 @@ __all__ = [
     "FileUnansweredError",
     "data_file_input",
     "exact",
-    "file_io_properties",
     "is_local",
-    "open_file_io",
     "reading_data_file",
     "stored_bytes",
 ]

@@ -1,6 +1,6 @@
 """An Avro data file, opened: Arrow batches of its own columns, in bounded memory."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -9,7 +9,7 @@ from pyiceberg.io import InputStream
 
 from icefloe.iceberg.files.avro_container import AvroContainer, AvroDecoder, decoding
 from icefloe.iceberg.files.avro_types import AvroType, row_type
-from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
+from icefloe.iceberg.files.opened_file import BATCH_BYTES
 
 _ENCODED_BYTES: Final = BATCH_BYTES >> 1
 _VALUES: Final = 1 << 20
@@ -54,11 +54,6 @@ class AvroRows:
         if rows:
             yield first, rows, numbers
 
-    def dictionary_bytes(self, columns: Collection[str] | None, *, most: int) -> int:
-        """0: Avro has no dictionaries."""
-        del columns, most
-        return 0
-
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive blocks."""
         with decoding():
@@ -68,10 +63,6 @@ class AvroRows:
                 yield from batch.add(self.container.content(block), block.num_rows, self.batch_rows)
             if batch.num_rows:
                 yield batch.finish()
-
-    def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-        """All columns are decoded: only decoding finds the end of a value."""
-        return selected_columns(self.schema.names, positions)
 
 
 class _Batch:

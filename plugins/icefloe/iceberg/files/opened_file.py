@@ -33,18 +33,14 @@ class OpenedFile(Protocol):
     def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
         """(first row, rows, groups) read together, in order."""
 
-    def dictionary_bytes(self, columns: Collection[str] | None, *, most: int) -> int:
-        """Bytes that decoding a group must hold; arguments as in `parquet_file.dictionary_bytes`."""
-
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of the last run of ``group_runs``, in order."""
 
-    def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-        """Names of some top-level columns, None for all, and each one's index in a batch."""
-
 
 def selected_columns(names: Sequence[str], positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-    """The selection by names; all columns are read if a name appears twice.
+    """Names of some top-level columns, None for all, and each one's index in a batch.
+
+    All columns are read if a name appears twice.
 
     >>> selected_columns(["a", "b", "c"], {2, 0})
     (['a', 'c'], {0: 0, 2: 1})

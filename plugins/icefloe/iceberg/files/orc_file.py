@@ -3,7 +3,7 @@
 pyarrow's ``ORCFile`` decodes whole stripes, its dataset scanner batch by batch.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Self
@@ -14,7 +14,7 @@ from pyarrow import orc
 from pyiceberg.io import InputStream
 
 from icefloe.errors import one_line
-from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
+from icefloe.iceberg.files.opened_file import BATCH_BYTES
 from icefloe.iceberg.unreadable import ColumnError, UndecodableError
 
 _MEASURED_ROWS: Final = 64
@@ -55,35 +55,21 @@ class OrcRows:
         if self.num_rows:
             yield 0, self.num_rows, [0]
 
-    def dictionary_bytes(self, columns: Collection[str] | None, *, most: int) -> int:
-        """0: pyarrow does not show the dictionaries of stripes."""
-        del columns, most
-        return 0
-
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of the file; ``groups`` is its only run."""
         del groups
         names = self.schema.names if columns is None else list(columns)
         _refuse_paths(names, self.schema)
-        try:
-            yield from _scan(self.fragment, names, self.batch_rows)
-        except pa.ArrowInvalid as cause:
-            times = [name for name in names if _holds_timestamps(self.schema.field(name).type)]
-            if not times:
-                raise
-            raise _out_of_range(times, cause) from cause
-
-    def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-        """Selection of some top-level columns."""
-        return selected_columns(self.schema.names, positions)
-
-
-def _scan(fragment: ds.FileFragment, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    scanner = ds.Scanner.from_fragment(
-        fragment, columns=names, batch_size=batch_rows, use_threads=False, batch_readahead=1, fragment_readahead=1
-    )
-    with _decoding():
-        yield from scanner.to_batches()
+        scanner = ds.Scanner.from_fragment(
+            self.fragment,
+            columns=names,
+            batch_size=self.batch_rows,
+            use_threads=False,
+            batch_readahead=1,
+            fragment_readahead=1,
+        )
+        with _decoding():
+            yield from scanner.to_batches()
 
 
 def _row_bytes(footer: orc.ORCFile, fragment: ds.FileFragment) -> float:
@@ -109,13 +95,6 @@ def _refuse_paths(names: Sequence[str], schema: pa.Schema) -> None:
 def _holds_timestamps(kind: pa.DataType) -> bool:
     inside = (kind.field(place).type for place in range(kind.num_fields))
     return pa.types.is_timestamp(kind) or any(map(_holds_timestamps, inside))
-
-
-def _out_of_range(names: Sequence[str], cause: pa.ArrowInvalid) -> ColumnError:
-    return ColumnError(
-        f"{', '.join(map(repr, names))} may hold a time before 1677-09-22 or after 2262-04-11, which cannot be read "
-        f"from ORC ({one_line(cause)}): rewrite the file as Parquet"
-    )
 
 
 @contextmanager

@@ -7,7 +7,7 @@ Source: https://github.com/apache/parquet-format/blob/master/src/main/thrift/par
 """
 
 import heapq
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NoReturn, Protocol, Self
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import InputStream
 
 from icefloe.iceberg.data_file import RowGroups
-from icefloe.iceberg.files.opened_file import BATCH_BYTES, selected_columns
+from icefloe.iceberg.files.opened_file import BATCH_BYTES
 from icefloe.iceberg.files.parquet_footer import CheckedFooter, read_footer
 
 _HEADER_BYTES: Final = 32
@@ -237,16 +237,6 @@ class ParquetRows:
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive row groups."""
         return self.file.iter_batches(self.batch_rows, row_groups=groups, columns=columns, use_threads=False)
-
-    def selection(self, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-        """Names of some top-level columns, None for all, and each one's index in a batch.
-
-        All are read if there are duplicates, or dots, which pyarrow takes for paths.
-        """
-        names = self.schema.names
-        if any("." in name for name in names):
-            return None, {position: position for position in range(len(names))}
-        return selected_columns(names, positions)
 
 
 def _piece_bytes(metadata: pq.FileMetaData, most: int) -> int:

@@ -1,7 +1,7 @@
 """Reads data files: batches in the table's schema with positions, in bounded memory."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,7 @@ from icefloe.errors import NotBuiltError, TerminalError, one_line
 from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_data_file
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.files.identical_columns import FileLayout, identical_columns
-from icefloe.iceberg.files.opened_file import KeptProjections, OpenedFile, ProjectedFile
+from icefloe.iceberg.files.opened_file import KeptProjections, OpenedFile, ProjectedFile, selected_columns
 from icefloe.iceberg.files.parquet_file import DictionaryBound, ParquetRows
 from icefloe.iceberg.files.parquet_footer import KeptFooters, RowGroupSize, read_footer
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -169,8 +169,9 @@ class FileReader:
                 found, projection = projections.of(
                     rows.schema, schema, file.constants, keep_dictionaries=dictionary_columns
                 )
-                columns, places = rows.selection(projection.positions)
-                self._check_dictionaries(file, rows, columns)
+                columns, places = selection(rows, projection.positions)
+                if isinstance(rows, ParquetRows):
+                    self._check_dictionaries(file, rows, columns)
                 yield ProjectedFile(
                     source=source,
                     rows=rows,
@@ -206,7 +207,7 @@ class FileReader:
             self.footers.add(file.path, rows.footer)
         yield rows
 
-    def _check_dictionaries(self, file: DataFile | DeleteFile, rows: OpenedFile, columns: list[str] | None) -> None:
+    def _check_dictionaries(self, file: DataFile | DeleteFile, rows: ParquetRows, columns: list[str] | None) -> None:
         if self.bound is None:
             return
         size_bytes = rows.dictionary_bytes(columns, most=self.bound.most_dictionary_bytes)
@@ -225,6 +226,14 @@ class FileReader:
             for name, column in zip(rows.schema.names, rows.columns, strict=True):
                 _check_column(column, name, file, self.table)
             raise
+
+
+def selection(rows: OpenedFile, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
+    names = rows.schema.names
+    # pyarrow takes dots in the names of a Parquet file for paths.
+    if isinstance(rows, ParquetRows) and any("." in name for name in names):
+        return None, {position: position for position in range(len(names))}
+    return selected_columns(names, positions)
 
 
 def _check_column(column: pa.Array, name: str, file: DataFile, table: str) -> None:

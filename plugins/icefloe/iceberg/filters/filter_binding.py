@@ -5,7 +5,7 @@ to 2 for an int column, and takes a required field of a missing struct for a val
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Context, Decimal
 from typing import Any, Final
 
@@ -151,25 +151,6 @@ def _comparison(predicate: Any) -> tuple[str, tuple[Any, ...]]:
     elif isinstance(predicate, LiteralPredicate):
         literals = (predicate.literal,)
     return column_name(predicate), tuple(literal.value for literal in literals)
-
-
-def fold(expression: BooleanExpression, predicate: Callable[[Any], object], constant: Callable[[bool], object]) -> Any:
-    """The value of a tree whose leaves have values for ``&`` and ``|``: booleans, masks, trees.
-
-    >>> from pyiceberg.expressions import EqualTo, LessThan
-    >>> fold(EqualTo("a", 1) & LessThan("b", 2), lambda leaf: leaf.literal.value == 1, bool)
-    False
-    """
-    match expression:
-        case And():
-            return fold(expression.left, predicate, constant) & fold(expression.right, predicate, constant)
-        case Or():
-            return fold(expression.left, predicate, constant) | fold(expression.right, predicate, constant)
-        case AlwaysTrue():
-            return constant(True)
-        case AlwaysFalse():
-            return constant(False)
-    return predicate(expression)
 
 
 _EXAMPLES: Final = {

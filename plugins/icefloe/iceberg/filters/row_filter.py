@@ -10,6 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
     BooleanExpression,
     BoundEqualTo,
     BoundGreaterThan,
@@ -26,12 +29,13 @@ from pyiceberg.expressions import (
     BoundNotStartsWith,
     BoundPredicate,
     BoundStartsWith,
+    Or,
 )
 from pyiceberg.expressions.visitors import extract_field_ids
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from icefloe.iceberg.filters.filter_binding import bind_filter, comparisons, fold, parse_filter
+from icefloe.iceberg.filters.filter_binding import bind_filter, comparisons, parse_filter
 from icefloe.iceberg.schemas.column_paths import struct_paths
 from icefloe.pipeline.option_values import ExpandedText
 
@@ -56,11 +60,15 @@ def filter_mask(
     expression: BooleanExpression, batch: pa.RecordBatch, paths: Mapping[int, tuple[str, ...]]
 ) -> NDArray[np.bool_]:
     """The rows for which an expression without ``not`` is true; unknown (null) counts as false."""
-    return fold(
-        expression,
-        lambda predicate: _matches(predicate, _column(batch, paths[predicate.term.ref().field.field_id])),
-        lambda value: np.full(batch.num_rows, value),
-    )
+    match expression:
+        case And():
+            return filter_mask(expression.left, batch, paths) & filter_mask(expression.right, batch, paths)
+        case Or():
+            return filter_mask(expression.left, batch, paths) | filter_mask(expression.right, batch, paths)
+        case AlwaysTrue() | AlwaysFalse():
+            return np.full(batch.num_rows, isinstance(expression, AlwaysTrue))
+    predicate: Any = expression
+    return _matches(predicate, _column(batch, paths[predicate.term.ref().field.field_id]))
 
 
 def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
@@ -158,12 +166,6 @@ class RowFilter:
     def columns(self) -> frozenset[str]:
         """The top-level columns that it looks at."""
         return frozenset(self.paths[field.field_id][0] for field in self.fields)
-
-    @property
-    def field_ids(self) -> frozenset[int]:
-        """The field ids of the top-level columns that it looks at."""
-        ids = {path[0]: field_id for field_id, path in self.paths.items() if len(path) == 1}
-        return frozenset(ids[name] for name in self.columns)
 
     def rounds(self, name: str) -> bool:
         """True if a column is compared with other numbers as a float than as a double."""

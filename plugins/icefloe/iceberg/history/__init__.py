@@ -2,13 +2,12 @@
 
 Read in this order:
 
-- `history`: snapshots, lineage, branches
-- `loaded_table`: one version of a table's metadata, and earlier ones
+- `history`: snapshots, lineage, branches, the lag of a cursor
+- `loaded_table`: one version of a table's metadata, and earlier ones; whether history begins with a snapshot
 - `passage`: the snapshots of a range; a tag that was moved
-- `first_snapshot`: whether a range can begin with a snapshot; the one at a time
 - `pins`: branches and tags that keep snapshots from expiring
-- `lag`: the lag of a cursor, its moves, its snapshot's expiry
+- `expiry`: the time at which a snapshot may expire
 - `summaries`: rows as the writers counted them
 """
 
-__all__ = ["first_snapshot", "history", "lag", "loaded_table", "passage", "pins", "summaries"]
+__all__ = ["history", "loaded_table", "passage", "pins", "summaries"]

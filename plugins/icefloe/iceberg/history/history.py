@@ -1,19 +1,23 @@
 """The snapshots of a table, their lineage, and its branches now and over time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.step import RecordedSnapshot
+from icefloe.iceberg.history.expiry import next_expiry_ms
+from icefloe.iceberg.history.summaries import changed_records, deletes_added, summary_row_delta, total_records
+from icefloe.iceberg.step import RecordedSnapshot, Step
 from icefloe.iceberg.table import ancestry, table_name
 from icefloe.units import time_of_ms
 
 __all__ = [
     "MAIN",
+    "Commits",
+    "CursorDistance",
     "ExpiredHistoryError",
     "History",
     "NotAnAncestorError",
@@ -28,12 +32,8 @@ class UnknownBranchError(TerminalError):
     """The table has no such branch."""
 
 
-class UnknownSnapshotError(TerminalError):
-    """The table, or the history of the branch, has no such snapshot."""
-
-
 class NotAnAncestorError(TerminalError):
-    """The range's start is not an ancestor of its end."""
+    """A snapshot is not in the history of its branch, or not before the other end of its range."""
 
     @classmethod
     def on_branch(
@@ -58,6 +58,46 @@ class BranchMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """The lag of a cursor behind the head of its branch.
+
+    Attributes:
+        snapshots: without ``replace``; None if the cursor is not in the branch's history.
+        rows: records that these added and deleted, carried-over ones too, and positions and keys of deletes; None if a
+            summary does not say.
+        since_timestamp_ms: of the oldest of these snapshots; None if there are none.
+    """
+
+    snapshots: int | None
+    rows: int | None
+    since_timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """Some snapshots of a table; rows are None if a summary does not say."""
+
+    snapshots: int
+    rows: int | None
+
+    @classmethod
+    def of(cls, snapshots: Sequence[Snapshot]) -> "Commits":
+        """The numbers of some snapshots."""
+        changing = [snapshot for snapshot in snapshots if not is_replace(snapshot)]
+        counted = [changed_records(snapshot) for snapshot in changing]
+        rows = sum(sum(each) for each in counted if each is not None) + sum(map(deletes_added, changing))
+        return cls(snapshots=len(changing), rows=None if None in counted else rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorDistance:
+    """The commits between two places of a cursor."""
+
+    skipped: Commits
+    repeated: Commits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """The past of a table, by one version of its metadata.
 
@@ -70,6 +110,7 @@ class History:
     refs: Mapping[str, SnapshotRef]
     log: Sequence[BranchMove] = ()
     last_updated_ms: int = 0
+    properties: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Table) -> "History":
@@ -81,6 +122,7 @@ class History:
             refs=metadata.refs,
             log=[BranchMove(snapshot_id=e.snapshot_id, timestamp_ms=e.timestamp_ms) for e in metadata.snapshot_log],
             last_updated_ms=metadata.last_updated_ms,
+            properties=metadata.properties,
         )
 
     def head(self, branch: str = MAIN) -> Snapshot | None:
@@ -110,7 +152,7 @@ class History:
         try:
             return self.snapshots[snapshot_id]
         except KeyError:
-            raise UnknownSnapshotError(
+            raise NotAnAncestorError(
                 f"table {self.table_name} has no snapshot {snapshot_id}: {self._given()}"
             ) from None
 
@@ -141,6 +183,68 @@ class History:
         """The newest existing snapshot from which both descend; one may be the other."""
         others = {snapshot.snapshot_id for snapshot in ancestry(self.snapshots, other_id)}
         return next((s.snapshot_id for s in ancestry(self.snapshots, one_id) if s.snapshot_id in others), None)
+
+    def lag(self, *, branch: str = MAIN, cursor_snapshot_id: int | None, is_loading: bool = False) -> Lag:
+        """The lag of a cursor; None is before the first snapshot.
+
+        Args:
+            is_loading: the cursor's snapshot is delivered only in part; it counts too, its rows are unknown.
+        """
+        pending = self.commits_behind(branch=branch, cursor_snapshot_id=cursor_snapshot_id)
+        if pending is None:
+            return Lag(snapshots=None, rows=None)
+        commits = Commits.of(pending)
+        oldest = self.snapshots.get(cursor_snapshot_id or -1) if is_loading else next(iter(pending), None)
+        return Lag(
+            snapshots=is_loading + commits.snapshots,
+            rows=None if is_loading else commits.rows,
+            since_timestamp_ms=None if oldest is None else oldest.timestamp_ms,
+        )
+
+    def commits_behind(self, *, branch: str, cursor_snapshot_id: int | None) -> Sequence[Snapshot] | None:
+        """The snapshots after the cursor, oldest first, no ``replace``; None if the history lacks it."""
+        newest = self.head(branch)
+        lineage = self.lineage(newest.snapshot_id) if newest else []
+        commits = lineage[::-1] if cursor_snapshot_id is None else commits_after(lineage, cursor_snapshot_id)
+        return None if commits is None else [snapshot for snapshot in commits if not is_replace(snapshot)]
+
+    def cursor_distance(
+        self, cursor_snapshot_id: int | None, snapshot_id: int, *, branch: str
+    ) -> CursorDistance | None:
+        """The commits that a move of a cursor skips or repeats; None if the cursor's snapshot expired."""
+        head = self.head(branch)
+        if head is None or not any(each.snapshot_id == snapshot_id for each in self.lineage(head.snapshot_id)):
+            raise NotAnAncestorError(
+                f"the cursor cannot be set to snapshot {snapshot_id}, because it is not in the history of branch "
+                f"{branch!r} of table {self.table_name}; choose one of its snapshots that is still there"
+            )
+        if cursor_snapshot_id is not None and cursor_snapshot_id not in self.snapshots:
+            return None
+        # Cursor c, target t, common ancestor a:   a - x - c        repeated: x, c
+        #                                           \- y - t       skipped:  y, t
+        to_target = self.lineage(snapshot_id)
+        to_cursor = list(ancestry(self.snapshots, cursor_snapshot_id))
+        shared = {each.snapshot_id for each in to_target} & {each.snapshot_id for each in to_cursor}
+        return CursorDistance(
+            skipped=Commits.of([each for each in to_target if each.snapshot_id not in shared]),
+            repeated=Commits.of([each for each in to_cursor if each.snapshot_id not in shared]),
+        )
+
+    def next_expiry_ms(self, snapshot_id: int) -> int | None:
+        """Time from which ``expire_snapshots`` may remove a snapshot, in ms since 1970; may be past.
+
+        None if kept or missing. It holds for the present table and a call without a time or ids: the head of a branch
+        is kept, a former head is not.
+        """
+        return next_expiry_ms(self.snapshots, self.refs, self.properties, snapshot_id)
+
+    def row_delta(self, step: Step) -> int | None:
+        """Number of rows that a step adds by summaries, without the deletes of delete files; None if unknown."""
+        return summary_row_delta(self.snapshots, step)
+
+    def rows_at_head(self, branch: str) -> int | None:
+        """Rows of all data files of a branch, by the summary of its head; None if it does not say."""
+        return total_records(self.head(branch))
 
     def expired(self, snapshot_id: int | None, oldest: Snapshot) -> ExpiredHistoryError:
         """The error of a range that reaches back beyond ``oldest`` to ``snapshot_id`` (None: to the start)."""

@@ -7,21 +7,25 @@ from typing import Literal
 
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history.first_snapshot import SnapshotOrigin, origin_of, require_removed_files
 from icefloe.iceberg.history.history import (
     MAIN,
     BranchMove,
     History,
     NotAnAncestorError,
-    UnknownSnapshotError,
     commits_after,
     is_replace,
 )
-from icefloe.iceberg.history.loaded_table import LoadedTable, MetadataLog
+from icefloe.iceberg.history.loaded_table import (
+    LoadedTable,
+    MetadataLog,
+    SnapshotOrigin,
+    origin_of,
+    require_removed_files,
+)
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
 from icefloe.pipeline.option_values import RollbackOption
 
-__all__ = ["Landing", "Passage", "find_passage", "find_tag_passage"]
+__all__ = ["Landing", "Passage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,106 @@ class Passage:
     before: Snapshot | None = None
     commits: tuple[Snapshot, ...] = ()
 
+    @staticmethod
+    def find(
+        table: LoadedTable,
+        *,
+        branch: str = MAIN,
+        after_snapshot_id: int | None = None,
+        up_to_snapshot_id: int | None = None,
+        was_head: bool = False,
+        after_was_head: bool = False,
+        load: Literal["changes", "full", "from_earliest"] = "changes",
+        on_rollback: RollbackOption = "fail",
+    ) -> "Passage":
+        """The snapshots that lead from one snapshot of a branch to another.
+
+        Reads metadata files after a rollback, and manifests if history starts inside the range.
+
+        Args:
+            branch: a branch, or a tag, which means the history of its snapshot.
+            after_snapshot_id: exclusive; None: from the start of the history. It may have expired if a child exists,
+                and the files that this removed.
+            up_to_snapshot_id: inclusive; None: the head of the branch.
+            was_head: the caller knows that the end was the branch's head once; expired history need not prove it.
+            after_was_head: the same of the start. If its end is unknown, the difference of the two states is delivered.
+            load: ``changes``: the commits of the range. ``full``: a landing at the end. ``from_earliest``: the commits
+                since the oldest snapshot, a landing unless history starts with it. The last two have no start.
+            on_rollback: if the branch left the start behind, ``compensate``: a landing on the snapshot that became
+                current, then the commits since; ``fail``: raise.
+
+        Raises:
+            NotAnAncestorError: the start is no ancestor of the end, and no rollback is compensated.
+            ExpiredHistoryError: the range starts before the oldest existing snapshot.
+        """
+        if load != "changes" and after_snapshot_id is not None:
+            raise ValueError(f"load={load!r} starts without a snapshot, found after_snapshot_id={after_snapshot_id}")
+        finder = _Finder(table=table, branch=branch)
+        end = (
+            table.history.snapshot(up_to_snapshot_id)
+            if was_head and up_to_snapshot_id
+            else finder.end(up_to_snapshot_id)
+        )
+        if end is None:
+            if after_snapshot_id is None:
+                return Passage(after_snapshot_id=None, up_to_snapshot_id=None)
+            reason = "the branch has no snapshot any more; icefloe delivers the difference after the next commit"
+            raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, None, reason)
+        if load == "full":
+            return Passage(after_snapshot_id=None, up_to_snapshot_id=end.snapshot_id, landing=Landing.of_load(end))
+        lineage = table.history.lineage(end.snapshot_id)
+        if after_snapshot_id is None:
+            return finder.from_oldest(lineage, needs_start=load == "changes")
+        return finder.since(after_snapshot_id, lineage, on_rollback=on_rollback, was_head=after_was_head)
+
+    @staticmethod
+    def of_tag(
+        table: LoadedTable,
+        *,
+        tag: str,
+        after_snapshot_id: int,
+        on_rollback: RollbackOption,
+    ) -> "Passage":
+        """A landing on the state that a tag points to now, from the state that it pointed to.
+
+        Readers of the tag never saw commits between. There is no landing if the tag was not moved, or over ``replace``
+        snapshots only; these are the commits then.
+
+        Raises:
+            ExpiredHistoryError: the snapshot that it pointed to has expired.
+            NotAnAncestorError: it was moved back or aside, and ``on_rollback`` is ``fail``.
+        """
+        history = table.history
+        tagged = history.head(tag)
+        if tagged is None or tagged.snapshot_id == after_snapshot_id:
+            return Passage(after_snapshot_id=after_snapshot_id, up_to_snapshot_id=after_snapshot_id)
+        lineage = history.lineage(tagged.snapshot_id)
+        if after_snapshot_id not in history.snapshots:
+            raise history.expired(after_snapshot_id, lineage[-1])
+        is_forward = history.is_ancestor(after_snapshot_id, tagged.snapshot_id)
+        if on_rollback == "fail" and not is_forward:
+            raise NotAnAncestorError(
+                f"snapshot {abs(after_snapshot_id)} is not an ancestor of snapshot {tagged.snapshot_id}, to which the "
+                f"tag {tag!r} of table {table.name} was moved, and on_rollback is fail"
+            )
+        passed = list(takewhile(lambda snapshot: snapshot.snapshot_id != after_snapshot_id, lineage))
+        # Compactions are checked by their counts. Comparing the two states would read all files that were replaced.
+        if is_forward and all(map(is_replace, passed)):
+            return Passage(
+                after_snapshot_id=after_snapshot_id,
+                up_to_snapshot_id=tagged.snapshot_id,
+                before=history.snapshots[after_snapshot_id],
+                commits=tuple(reversed(passed)),
+            )
+        require_comparable_states(table.metadata, after_snapshot_id, tagged.snapshot_id, table=table.name)
+        return Passage(
+            after_snapshot_id=after_snapshot_id,
+            up_to_snapshot_id=tagged.snapshot_id,
+            landing=Landing(
+                snapshot=tagged, left_snapshot_id=after_snapshot_id, timestamp_ms=table.log.moved_at_ms(tag)
+            ),
+        )
+
     @property
     def parents(self) -> Mapping[int, Snapshot | None]:
         """The snapshot before each commit, by the commit's id; None if there is none any more."""
@@ -74,55 +178,6 @@ class Passage:
             if snapshot.snapshot_id in snapshot_ids:
                 return replace(self, up_to_snapshot_id=snapshot.snapshot_id, commits=self.commits[:number])
         return self
-
-
-def find_passage(
-    table: LoadedTable,
-    *,
-    branch: str = MAIN,
-    after_snapshot_id: int | None = None,
-    up_to_snapshot_id: int | None = None,
-    was_head: bool = False,
-    after_was_head: bool = False,
-    load: Literal["changes", "full", "from_earliest"] = "changes",
-    on_rollback: RollbackOption = "fail",
-) -> Passage:
-    """The snapshots that lead from one snapshot of a branch to another.
-
-    Reads metadata files after a rollback, and manifests if history starts inside the range.
-
-    Args:
-        branch: a branch, or a tag, which means the history of its snapshot.
-        after_snapshot_id: exclusive; None: from the start of the history. It may have expired if a child exists, and
-            the files that this removed.
-        up_to_snapshot_id: inclusive; None: the head of the branch.
-        was_head: the caller knows that the end was the branch's head once; expired history need not prove it.
-        after_was_head: the same of the start. If its end is unknown, the difference of the two states is delivered.
-        load: ``changes``: the commits of the range. ``full``: a landing at the end. ``from_earliest``: the commits
-            since the oldest snapshot, a landing unless history starts with it. The last two need ``after_snapshot_id``
-            None.
-        on_rollback: if the branch left the start behind, ``compensate``: a landing on the snapshot that became current,
-            then the commits since; ``fail``: raise.
-
-    Raises:
-        NotAnAncestorError: the start is no ancestor of the end, and no rollback is compensated.
-        ExpiredHistoryError: the range starts before the oldest existing snapshot.
-    """
-    if load != "changes" and after_snapshot_id is not None:
-        raise ValueError(f"load={load!r} starts without a snapshot, found after_snapshot_id={after_snapshot_id}")
-    finder = _Finder(table=table, branch=branch)
-    end = table.history.snapshot(up_to_snapshot_id) if was_head and up_to_snapshot_id else finder.end(up_to_snapshot_id)
-    if end is None:
-        if after_snapshot_id is None:
-            return Passage(after_snapshot_id=None, up_to_snapshot_id=None)
-        reason = "the branch has no snapshot any more; icefloe delivers the difference after the next commit"
-        raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, None, reason)
-    if load == "full":
-        return Passage(after_snapshot_id=None, up_to_snapshot_id=end.snapshot_id, landing=Landing.of_load(end))
-    lineage = table.history.lineage(end.snapshot_id)
-    if after_snapshot_id is None:
-        return finder.from_oldest(lineage, needs_start=load == "changes")
-    return finder.since(after_snapshot_id, lineage, on_rollback=on_rollback, was_head=after_was_head)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +198,7 @@ class _Finder:
         moves = branch_log(self.table.history, self.table.log, branch=self.branch, after_snapshot_id=up_to_snapshot_id)
         if any(self.table.history.is_ancestor(up_to_snapshot_id, move.snapshot_id) for move in moves):
             return end
-        raise UnknownSnapshotError(
+        raise NotAnAncestorError(
             f"snapshot {up_to_snapshot_id} of table {self.table.name} is not in the history of branch "
             f"{self.branch!r}: end the range at a present or former head of the branch, or at an ancestor of one"
         )
@@ -189,52 +244,6 @@ class _Finder:
             before=before,
             commits=commits,
         )
-
-
-def find_tag_passage(
-    table: LoadedTable,
-    *,
-    tag: str,
-    after_snapshot_id: int,
-    on_rollback: RollbackOption,
-) -> Passage:
-    """A landing on the state that a tag points to now, from the state that it pointed to.
-
-    Readers of the tag never saw commits between. There is no landing if the tag was not moved, or over ``replace``
-    snapshots only; these are the commits then.
-
-    Raises:
-        ExpiredHistoryError: the snapshot that it pointed to has expired.
-        NotAnAncestorError: it was moved back or aside, and ``on_rollback`` is ``fail``.
-    """
-    history = table.history
-    tagged = history.head(tag)
-    if tagged is None or tagged.snapshot_id == after_snapshot_id:
-        return Passage(after_snapshot_id=after_snapshot_id, up_to_snapshot_id=after_snapshot_id)
-    lineage = history.lineage(tagged.snapshot_id)
-    if after_snapshot_id not in history.snapshots:
-        raise history.expired(after_snapshot_id, lineage[-1])
-    is_forward = history.is_ancestor(after_snapshot_id, tagged.snapshot_id)
-    if on_rollback == "fail" and not is_forward:
-        raise NotAnAncestorError(
-            f"snapshot {abs(after_snapshot_id)} is not an ancestor of snapshot {tagged.snapshot_id}, to which the tag "
-            f"{tag!r} of table {table.name} was moved, and on_rollback is fail"
-        )
-    passed = list(takewhile(lambda snapshot: snapshot.snapshot_id != after_snapshot_id, lineage))
-    # Compactions are checked by their counts. Comparing the two states would read all files that were replaced.
-    if is_forward and all(map(is_replace, passed)):
-        return Passage(
-            after_snapshot_id=after_snapshot_id,
-            up_to_snapshot_id=tagged.snapshot_id,
-            before=history.snapshots[after_snapshot_id],
-            commits=tuple(reversed(passed)),
-        )
-    require_comparable_states(table.metadata, after_snapshot_id, tagged.snapshot_id, table=table.name)
-    return Passage(
-        after_snapshot_id=after_snapshot_id,
-        up_to_snapshot_id=tagged.snapshot_id,
-        landing=Landing(snapshot=tagged, left_snapshot_id=after_snapshot_id, timestamp_ms=table.log.moved_at_ms(tag)),
-    )
 
 
 def landing_of_rollback(

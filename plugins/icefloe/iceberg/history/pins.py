@@ -1,18 +1,18 @@
 """Branches and tags that keep snapshots until a pipeline has delivered them."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
 from pyiceberg.table import Table
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
-from icefloe.iceberg.catalog.table_refs import EVER_MS, commit_refs
+from icefloe.iceberg.catalog.table_refs import EVER_MS, commit_refs, try_refs
 from icefloe.iceberg.history.history import MAIN, History
 from icefloe.iceberg.table import ancestry
 
-__all__ = ["PinNames", "PinnedRefs", "let_go", "may_have_pins", "pin"]
+__all__ = ["Pins"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,61 +99,58 @@ def _moves_since(history: History, branch: str, since_id: int | None) -> Collect
     return moves[len(moves) - moves[::-1].index(since_id) :]
 
 
-_ID: Final = re.compile(r"[0-9]+")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PinNames:
-    """The names of one pipeline's branch and tags."""
+class Pins:
+    """The branch and the tags of one pipeline, as a table has them.
+
+    Attributes:
+        branch: its name, with which the names of the tags begin.
+        tagged: snapshot ids by tag.
+    """
 
     branch: str
-
-    @classmethod
-    def of(cls, pipeline: str, checkpoint_id: str) -> Self:
-        """The names of a pipeline. Pipelines of the same name have checkpoints with other ids.
-
-        >>> PinNames.of("flights", "0123456789abcdef").tag(42)
-        'icefloe_flights_01234567_42'
-        """
-        return cls(branch=f"icefloe_{pipeline}_{checkpoint_id[:8]}")
-
-    def tag(self, snapshot_id: int) -> str:
-        """The tag of a snapshot."""
-        return f"{self.branch}_{snapshot_id}"
-
-    def is_own(self, name: str) -> bool:
-        """True for this pipeline's branch and tags."""
-        rest = name.removeprefix(f"{self.branch}_")
-        return name == self.branch or (rest != name and _ID.fullmatch(rest) is not None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PinnedRefs:
-    """The branches and tags of one pipeline, as a table has them."""
-
     branch_head_id: int | None = None
     kept_snapshots: int = 0
     tagged: Mapping[str, int]
 
+    @staticmethod
+    def branch_of(pipeline: str, checkpoint_id: str) -> str:
+        """The name of a pipeline's branch. Pipelines of the same name have checkpoints with other ids.
+
+        >>> Pins.branch_of("flights", "0123456789abcdef")
+        'icefloe_flights_01234567'
+        """
+        return f"icefloe_{pipeline}_{checkpoint_id[:8]}"
+
     @classmethod
-    def of(cls, history: History, names: PinNames) -> Self:
-        """The ones in a table's metadata."""
-        branch = history.refs.get(names.branch)
-        own = {name: ref.snapshot_id for name, ref in history.refs.items() if names.is_own(name)}
-        own.pop(names.branch, None)
+    def of(cls, history: History, branch: str) -> Self:
+        """The ones in a table's metadata, by the name of the branch."""
+        ref = history.refs.get(branch)
+        own = re.compile(re.escape(branch) + "_[0-9]+")
+        tagged = {name: each.snapshot_id for name, each in history.refs.items() if own.fullmatch(name)}
         return cls(
-            branch_head_id=None if branch is None else branch.snapshot_id,
-            kept_snapshots=0 if branch is None else branch.min_snapshots_to_keep or 1,
-            tagged=own,
+            branch=branch,
+            branch_head_id=None if ref is None else ref.snapshot_id,
+            kept_snapshots=0 if ref is None else ref.min_snapshots_to_keep or 1,
+            tagged=tagged,
         )
+
+    @staticmethod
+    def may_exist(history: History, pipeline: str) -> bool:
+        """True if there are pins of a pipeline of that name, perhaps of another one."""
+        return any(name.startswith(f"icefloe_{pipeline}_") for name in history.refs)
+
+    @staticmethod
+    def may_be_set(table: Table, pipeline: str) -> bool:
+        """True if branches and tags may be set; False if only a real commit would show it; see `try_refs`."""
+        return try_refs(table, f"icefloe_{pipeline}_validate")
 
     def __bool__(self) -> bool:
         return self.branch_head_id is not None or bool(self.tagged)
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The tags."""
-        return sorted(self.tagged)
+    def tag(self, snapshot_id: int) -> str:
+        """The tag of a snapshot."""
+        return f"{self.branch}_{snapshot_id}"
 
     def end_after(self, snapshot_id: int, history: History) -> int | None:
         """The last snapshot to which these lead from the delivered one; None: no further."""
@@ -165,6 +162,39 @@ class PinnedRefs:
         is_ahead = snapshot_id in self.tagged.values() or history.is_ancestor(snapshot_id, end_id)
         return end_id if is_ahead else None
 
+    def move(self, table: Table, *, of_branch: str, since_id: int | None, further: Iterable[int] = ()) -> Self:
+        """Keeps the snapshots that a pipeline needs, in at most one commit; returns what is kept.
+
+        Spark's ``expire_snapshots`` keeps ancestors of a branch, PyIceberg's only snapshots that a branch or tag points
+        to. So there are both, and neither expires by its age.
+
+        Args:
+            of_branch: the pipeline's own.
+            since_id: delivered; None: from the start of the history.
+        """
+
+        def change(loaded: Table) -> ManageSnapshots | None:
+            history = History.of(loaded)
+            found = self.of(history, self.branch)
+            pinned_end_id = None if since_id is None else found.end_after(since_id, history)
+            held = NeededSnapshots.of(
+                history, of_branch, since_id=since_id, further=further, pinned_end_id=pinned_end_id
+            )
+            moves = pin_moves(found, held)
+            return None if moves is None else _managed(loaded, self.branch, moves)
+
+        return self.of(History.of(commit_refs(table, change)), self.branch)
+
+    def drop(self, table: Table) -> None:
+        """Drops the branch and tags in one commit; raises as `move`."""
+
+        def change(loaded: Table) -> ManageSnapshots | None:
+            found = self.of(History.of(loaded), self.branch)
+            moves = PinMoves(branch_head_id=None, new_tags={}, old_tags=tuple(sorted(found.tagged)))
+            return _managed(loaded, self.branch, moves) if found else None
+
+        commit_refs(table, change)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinMoves:
@@ -174,7 +204,7 @@ class PinMoves:
     old_tags: tuple[str, ...]
 
 
-def pin_moves(found: PinnedRefs, held: NeededSnapshots, names: PinNames) -> PinMoves | None:
+def pin_moves(found: Pins, held: NeededSnapshots) -> PinMoves | None:
     """The moves that keep the snapshots a pipeline needs; None if they are kept already.
 
     Each commit takes a place in the table's metadata log, in which icefloe finds commits. So old tags go only with the
@@ -182,7 +212,7 @@ def pin_moves(found: PinnedRefs, held: NeededSnapshots, names: PinNames) -> PinM
     """
     if held.head_id is None:
         return None
-    wanted = {names.tag(snapshot_id): snapshot_id for snapshot_id in held.snapshot_ids}
+    wanted = {found.tag(snapshot_id): snapshot_id for snapshot_id in held.snapshot_ids}
     new_tags = {name: snapshot_id for name, snapshot_id in wanted.items() if found.tagged.get(name) != snapshot_id}
     has_branch = found.branch_head_id == held.head_id and found.kept_snapshots >= len(held.lineage)
     if has_branch and not new_tags:
@@ -191,58 +221,21 @@ def pin_moves(found: PinnedRefs, held: NeededSnapshots, names: PinNames) -> PinM
         branch_head_id=held.head_id,
         kept_snapshots=len(held.lineage),
         new_tags=new_tags,
-        old_tags=tuple(name for name in found.names if name not in wanted),
+        old_tags=tuple(name for name in sorted(found.tagged) if name not in wanted),
     )
 
 
-def pin(table: Table, names: PinNames, *, branch: str, since_id: int | None, further: Iterable[int] = ()) -> PinnedRefs:
-    """Keeps the snapshots that a pipeline needs, in at most one commit; returns what is kept.
-
-    Spark's ``expire_snapshots`` keeps ancestors of a branch, PyIceberg's only snapshots that a branch or tag points to.
-    So there are both, and neither expires by its age.
-
-    Args:
-        since_id: delivered; None: from the start of the history.
-    """
-
-    def change(loaded: Table) -> ManageSnapshots | None:
-        history = History.of(loaded)
-        found = PinnedRefs.of(history, names)
-        pinned_end_id = None if since_id is None else found.end_after(since_id, history)
-        held = NeededSnapshots.of(history, branch, since_id=since_id, further=further, pinned_end_id=pinned_end_id)
-        moves = pin_moves(found, held, names)
-        return None if moves is None else _managed(loaded, names, moves)
-
-    return PinnedRefs.of(History.of(commit_refs(table, change)), names)
-
-
-def may_have_pins(history: History, pipeline: str) -> bool:
-    """True if there are pins of a pipeline of that name, perhaps of another one."""
-    return any(name.startswith(f"icefloe_{pipeline}_") for name in history.refs)
-
-
-def let_go(table: Table, names: PinNames) -> None:
-    """Drops the branch and tags of a pipeline in one commit; raises as `pin`."""
-
-    def change(loaded: Table) -> ManageSnapshots | None:
-        found = PinnedRefs.of(History.of(loaded), names)
-        moves = PinMoves(branch_head_id=None, new_tags={}, old_tags=tuple(found.names))
-        return _managed(loaded, names, moves) if found else None
-
-    commit_refs(table, change)
-
-
-def _managed(table: Table, names: PinNames, moves: PinMoves) -> ManageSnapshots:
+def _managed(table: Table, branch: str, moves: PinMoves) -> ManageSnapshots:
     managed = table.manage_snapshots()
     if moves.branch_head_id is not None:
         managed.create_branch(
             moves.branch_head_id,
-            names.branch,
+            branch,
             max_ref_age_ms=EVER_MS,
             min_snapshots_to_keep=moves.kept_snapshots,
         )
-    elif names.branch in table.metadata.refs:
-        managed.remove_branch(names.branch)
+    elif branch in table.metadata.refs:
+        managed.remove_branch(branch)
     for name, snapshot_id in moves.new_tags.items():
         managed.create_tag(snapshot_id, name, max_ref_age_ms=EVER_MS)
     for name in moves.old_tags:

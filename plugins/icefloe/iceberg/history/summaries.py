@@ -8,7 +8,7 @@ from pyiceberg.table.snapshots import Snapshot
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.units import natural
 
-__all__ = ["file_bytes_bound", "summary_row_delta", "total_records"]
+__all__ = ["file_bytes_bound"]
 
 _ADDED: Final = ("added-records", "added-data-files")
 _DELETED: Final = ("deleted-records", "deleted-data-files")

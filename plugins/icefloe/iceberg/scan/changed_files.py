@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, EntryStatus
 from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers
-from icefloe.iceberg.step import LoadPart
+from icefloe.iceberg.step import Step
 
 InForce = Callable[[DeleteNumbers], Sequence[DeleteNumbers]]
 """The delete files in force at some states on a data file of some reach."""
@@ -98,14 +98,6 @@ class StepTerms(NamedTuple):
                 yield FileTerm(entry, 1, later)
 
 
-class StepFiles(Protocol):
-    """The data files that count for a step."""
-
-    def terms(self, index: DeleteFileIndex) -> StepTerms:
-        """The terms whose sum is the step's change, without those that cancel."""
-        ...
-
-
 class Difference(NamedTuple):
     """The data files in which two states of a table can differ.
 
@@ -121,47 +113,41 @@ class Difference(NamedTuple):
     deletes: tuple[DeleteNumbers, DeleteNumbers]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedFiles:
-    """Of each pair of states that the step consists of, oldest first."""
+def compared_terms(differences: Sequence[Difference], index: DeleteFileIndex) -> StepTerms:
+    """The terms whose sum is the change of a step, without those that cancel.
 
-    differences: Sequence[Difference]
-
-    def terms(self, index: DeleteFileIndex) -> StepTerms:
-        """See `StepFiles`."""
-        found = [_difference(each, index) for each in self.differences]
-        # A file that is listed twice may have terms that cancel or add up.
-        if len(found) == 1 and not _is_any_listed_twice(found[0]):
-            return found[0]._replace(single=_net(found[0].single))
-        return StepTerms(_net(chain.from_iterable(terms.each() for terms in found)))
+    Args:
+        differences: of each pair of states that the step consists of, oldest first.
+    """
+    found = [_difference(each, index) for each in differences]
+    # A file that is listed twice may have terms that cancel or add up.
+    if len(found) == 1 and not _is_any_listed_twice(found[0]):
+        return found[0]._replace(single=_net(found[0].single))
+    return StepTerms(_net(chain.from_iterable(terms.each() for terms in found)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedFiles:
-    """The live files and delete files of a state, in manifest order, and the part to load."""
+def loaded_terms(entries: Sequence[DataEntry], deletes: DeleteNumbers, index: DeleteFileIndex, step: Step) -> StepTerms:
+    """The terms of a load, or of a part of it.
 
-    entries: Sequence[DataEntry]
-    snapshot_id: int
-    deletes: DeleteNumbers
-    part: LoadPart | None
-
-    def terms(self, index: DeleteFileIndex) -> StepTerms:
-        """See `StepFiles`."""
-        in_force = index.in_force_at(self.deletes)
-        terms = _net(FileTerm(entry, 1, *in_force(index.reach(entry))) for entry in self.entries)
-        if self.part is None:
-            return StepTerms(terms)
-        # A file that is listed twice has two terms if a delete file reaches only one of them, but it is read once.
-        by_file: dict[str, list[FileTerm]] = {}
-        for term in terms:
-            by_file.setdefault(term.entry.data_file.identity, []).append(term)
-        if self.part.num_files != len(by_file):
-            raise TerminalError(
-                f"the initial load of snapshot {self.snapshot_id} was cut for {self.part.num_files} data files, but "
-                f"its manifests list {len(by_file)}: a snapshot never changes, so they were overwritten; icefloe "
-                "reset loads the table again"
-            )
-        return StepTerms([*chain.from_iterable([*by_file.values()][self.part.first_file : self.part.stop_file])])
+    Args:
+        entries: the live files of the state, in manifest order.
+        deletes: the live delete files.
+    """
+    in_force, part = index.in_force_at(deletes), step.load_part
+    terms = _net(FileTerm(entry, 1, *in_force(index.reach(entry))) for entry in entries)
+    if part is None:
+        return StepTerms(terms)
+    # A file that is listed twice has two terms if a delete file reaches only one of them, but it is read once.
+    by_file: dict[str, list[FileTerm]] = {}
+    for term in terms:
+        by_file.setdefault(term.entry.data_file.identity, []).append(term)
+    if part.num_files != len(by_file):
+        raise TerminalError(
+            f"the initial load of snapshot {step.end_snapshot_id} was cut for {part.num_files} data files, but its "
+            f"manifests list {len(by_file)}: a snapshot never changes, so they were overwritten; icefloe reset loads "
+            "the table again"
+        )
+    return StepTerms([*chain.from_iterable([*by_file.values()][part.first_file : part.stop_file])])
 
 
 def _difference(files: Difference, index: DeleteFileIndex) -> StepTerms:

@@ -22,12 +22,12 @@ from icefloe.iceberg.manifests.manifest_reader import (
 )
 from icefloe.iceberg.manifests.manifest_values import decoded_bound, partition_range
 from icefloe.iceberg.scan.changed_files import (
-    ComparedFiles,
     DeleteTargets,
     Difference,
     FileTerm,
-    LoadedFiles,
-    StepFiles,
+    StepTerms,
+    compared_terms,
+    loaded_terms,
 )
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DataFileNames, DeleteFileIndex, DeleteNumbers, may_meet
 from icefloe.iceberg.step import Step, StepKind
@@ -274,14 +274,13 @@ class DataManifests:
         self._reached: dict[_Content, DeleteTargets] = {}
         self._recent: dict[_Content, list[DataEntry]] = {}
 
-    def read(self, step: Step) -> StepFiles:
-        """The files that count for a step."""
-        compared = self._deletes.compared[step]
+    def terms(self, step: Step) -> StepTerms:
+        """The terms whose sum is a step's change, without those that cancel."""
+        compared, index = self._deletes.compared[step], self._deletes.index
         if step.kind is not StepKind.INITIAL:
-            return ComparedFiles([self._difference(each) for each in compared])
+            return compared_terms([self._difference(each) for each in compared], index)
         live = [entry for each in compared for entry in live_entries(self._read([], each.new)[1])]
-        deletes = compared[0].deletes[1] if compared else NO_DELETES
-        return LoadedFiles(entries=live, snapshot_id=step.end_snapshot_id, deletes=deletes, part=step.load_part)
+        return loaded_terms(live, compared[0].deletes[1] if compared else NO_DELETES, index, step)
 
     def _difference(self, of: Comparison) -> Difference:
         gone, new = self._read(of.gone, of.new)
@@ -345,9 +344,9 @@ def check_replace(snapshot_id: int, states: ListedStates, reader: ManifestReader
     before = None if parent_id is None else _records(states.manifests[parent_id])
     if before is not None and before == _records(states.manifests[snapshot_id]):
         return None
-    step = _step(snapshot_id)
+    step = Step.commit([snapshot_id], timestamp_ms=0)  # as if it were not a replace
     deletes = LiveDeletes.read([step], states, reader)
-    terms = list(DataManifests(reader, deletes).read(step).terms(deletes.index).each())
+    terms = list(DataManifests(reader, deletes).terms(step).each())
     rows = [(term, _live_rows(term, deletes.index)) for term in terms]
     is_known = all(count is not None for _, count in rows)
     # A file that left without a DELETED entry was not replaced by any other.
@@ -356,7 +355,10 @@ def check_replace(snapshot_id: int, states: ListedStates, reader: ManifestReader
         term.entry.status is not EntryStatus.DELETED and term.entry.data_file.path not in added_paths for term in terms
     )
     removed, added = (
-        sum(max(0, sign * term.weight) * (_all_rows(term) if count is None else count) for term, count in rows)
+        sum(
+            max(0, sign * term.weight) * (term.entry.data_file.record_count if count is None else count)
+            for term, count in rows
+        )
         for sign in (-1, 1)
     )
     if removed != added and (is_known or is_lost):
@@ -381,27 +383,10 @@ def _records(manifests: Iterable[ManifestFile]) -> int | None:
     return sum(count for count in counts if count is not None) if is_exact else None
 
 
-def _step(snapshot_id: int) -> Step:
-    """As if it were not a ``replace``."""
-    return Step(
-        change_ordinal=0,
-        kind=StepKind.COMMIT,
-        start_snapshot_id=None,
-        end_snapshot_id=snapshot_id,
-        snapshot_ids=(snapshot_id,),
-        commit_snapshot_id=snapshot_id,
-        commit_timestamp_us=0,
-    )
-
-
-def _all_rows(term: FileTerm) -> int:
-    return term.entry.data_file.record_count
-
-
 def _live_rows(term: FileTerm, delete_files: DeleteFileIndex) -> int | None:
     """None if anything other than one deletion vector deletes rows."""
     if not term.delete_files:
-        return _all_rows(term)
+        return term.entry.data_file.record_count
     [first, *others] = (delete_files[number] for number in term.delete_files)
     is_known = first.is_deletion_vector and not others
-    return _all_rows(term) - first.record_count if is_known else None
+    return term.entry.data_file.record_count - first.record_count if is_known else None

@@ -13,7 +13,7 @@ from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.manifest_reader import DELETED_FILE_PATH, DataEntry, DeleteEntry, Partition
 from icefloe.iceberg.manifests.manifest_values import KeyTypes, decoded_bound
 
-__all__ = ["NO_DELETES", "DeleteNumbers"]
+__all__ = ["DeleteNumbers"]
 
 
 def known_range(

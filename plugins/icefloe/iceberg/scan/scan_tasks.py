@@ -7,25 +7,27 @@ ids of the step's own manifests, so a step delivers the same changes in whatever
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from pyiceberg.types import PrimitiveType
 
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile, DeleteFile
+from icefloe.iceberg.deletes.equality_deletes import equality_schemas
 from icefloe.iceberg.filters.column_range import range_condition
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, Partition
-from icefloe.iceberg.manifests.manifest_values import partition_range
+from icefloe.iceberg.manifests.manifest_values import comparable_bounds, partition_range
 from icefloe.iceberg.scan.changed_files import FileTerm, KeptFiles, StepTerms
 from icefloe.iceberg.scan.compared_states import DataManifests, ListedStates, LiveDeletes
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers, known_range
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.iceberg.table import ancestry
 from icefloe.storage.requests import map_parallel
 
-__all__ = ["ScanPlan", "ScanTask", "Term", "plan_scan_tasks"]
+__all__ = ["ScanPlan", "ScanTask", "Term"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +149,10 @@ class ScanTask:
     lower_bounds: Mapping[int, bytes] = field(repr=False, default_factory=dict)
     upper_bounds: Mapping[int, bytes] = field(repr=False, default_factory=dict)
 
+    def bounds(self, schema: TableSchema) -> Mapping[int, tuple[object, object]]:
+        """(lower, upper) by field id, of columns whose bounds compare."""
+        return comparable_bounds(self, schema.columns)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan:
@@ -159,6 +165,46 @@ class ScanPlan:
     tasks: tuple[ScanTask, ...]
     delete_files: Mapping[int, DeleteFile] = field(default_factory=dict)
     manifests_read: int = 0
+
+    @classmethod
+    def of(
+        cls, table: LoadedTable, steps: Sequence[Step], *, row_filter: RowFilter | None = None, by_row_id: bool = False
+    ) -> Self:
+        """The data files with the changes of ``steps``; reads manifests only.
+
+        Args:
+            row_filter: files without a row that passes are not read; None: all rows count.
+        """
+        read_before = table.manifests.manifests_read
+        deletes = LiveDeletes.read(steps, _states_of(steps, table), table.manifests)
+        data = DataManifests(table.manifests, deletes)
+        row_ids: dict[int, FirstRowIds] = {}
+
+        def wanted() -> Iterator[tuple[int, StepTerms]]:
+            # Step by step: a hundred delete files that each reach all of 10,000 data files make two million terms.
+            for step in steps:
+                terms = data.terms(step)
+                if by_row_id:
+                    row_ids.update(row_ids_of_steps([(step.change_ordinal, list(terms.each()))]))
+                yield step.change_ordinal, terms
+
+        tasks = scan_tasks(
+            wanted(), row_ids, may_match=_every_file if row_filter is None else file_condition(row_filter)
+        )
+        named = NO_DELETES.union(*{term.delete_files for terms in _distinct(tasks) for term in terms})
+        delete_files = {number: deletes.index[number] for number in named}
+        refuse_elsewhere(table.io, [*(t.data_file.path for t in tasks), *(each.path for each in delete_files.values())])
+        return cls(
+            tasks=tasks,
+            delete_files=delete_files,
+            manifests_read=table.manifests.manifests_read - read_before,
+        )
+
+    def equality_schemas(
+        self, table: LoadedTable, snapshot_ids: Sequence[int | None]
+    ) -> dict[tuple[int, ...], TableSchema]:
+        """The schemas of the keys of its equality delete files, by their field ids."""
+        return equality_schemas(table.metadata, self.delete_files.values(), snapshot_ids)
 
     @property
     def inserts_only(self) -> bool:
@@ -195,38 +241,6 @@ class ScanPlan:
 
 def _distinct(tasks: Iterable[ScanTask]) -> Iterable[tuple[Term, ...]]:
     return {id(task.terms): task.terms for task in tasks}.values()
-
-
-def plan_scan_tasks(
-    table: LoadedTable, steps: Sequence[Step], *, row_filter: RowFilter | None = None, by_row_id: bool = False
-) -> ScanPlan:
-    """The data files with the changes of ``steps``; reads manifests only.
-
-    Args:
-        row_filter: files without a row that passes are not read; None: all rows count.
-    """
-    read_before = table.manifests.manifests_read
-    deletes = LiveDeletes.read(steps, _states_of(steps, table), table.manifests)
-    data = DataManifests(table.manifests, deletes)
-    row_ids: dict[int, FirstRowIds] = {}
-
-    def wanted() -> Iterator[tuple[int, StepTerms]]:
-        # Step by step: a hundred delete files that each reach all of 10,000 data files make two million terms.
-        for step in steps:
-            terms = data.read(step).terms(deletes.index)
-            if by_row_id:
-                row_ids.update(row_ids_of_steps([(step.change_ordinal, list(terms.each()))]))
-            yield step.change_ordinal, terms
-
-    tasks = scan_tasks(wanted(), row_ids, may_match=_every_file if row_filter is None else file_condition(row_filter))
-    named = NO_DELETES.union(*{term.delete_files for terms in _distinct(tasks) for term in terms})
-    delete_files = {number: deletes.index[number] for number in named}
-    refuse_elsewhere(table.io, [*(t.data_file.path for t in tasks), *(each.path for each in delete_files.values())])
-    return ScanPlan(
-        tasks=tasks,
-        delete_files=delete_files,
-        manifests_read=table.manifests.manifests_read - read_before,
-    )
 
 
 def _every_file(_: DataEntry) -> bool:

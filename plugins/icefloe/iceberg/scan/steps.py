@@ -4,21 +4,21 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import MAIN, ExpiredHistoryError, is_replace
 from icefloe.iceberg.history.loaded_table import LoadedTable, MetadataLog
-from icefloe.iceberg.history.passage import Landing, Passage, find_passage
+from icefloe.iceberg.history.passage import Landing, Passage
 from icefloe.iceberg.history.summaries import file_bytes_bound
 from icefloe.iceberg.scan.compared_states import ListedStates, check_replace
-from icefloe.iceberg.scan.scan_tasks import ScanPlan, plan_scan_tasks
+from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.step import LoadPart, Step, StepKind
 from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
 from icefloe.storage.requests import map_parallel
 
-__all__ = ["SnapshotRange", "first_steps", "next_part", "plan_range"]
+__all__ = ["SnapshotRange"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,59 +175,120 @@ class SnapshotRange:
     warnings: tuple[str, ...] = ()
     is_reload: bool = False
 
+    @classmethod
+    def between(
+        cls,
+        table: LoadedTable,
+        *,
+        branch: str = MAIN,
+        after_snapshot_id: int | None = None,
+        up_to_snapshot_id: int | None = None,
+        load: Literal["changes", "full", "from_earliest"] = "changes",
+        on_rollback: RollbackOption = "fail",
+        commit_groups: CommitGroupsOption = "fuse",
+        max_steps: int | None = None,
+    ) -> Self:
+        """The steps from one snapshot of a branch to another; reads metadata only."""
+        passage = Passage.find(
+            table,
+            branch=branch,
+            after_snapshot_id=after_snapshot_id,
+            up_to_snapshot_id=up_to_snapshot_id,
+            load=load,
+            on_rollback=on_rollback,
+        )
+        return cls.of_passage(passage, table, commit_groups=commit_groups, max_steps=max_steps)
 
-def plan_range(
-    table: LoadedTable,
-    *,
-    branch: str = MAIN,
-    after_snapshot_id: int | None = None,
-    up_to_snapshot_id: int | None = None,
-    load: Literal["changes", "full", "from_earliest"] = "changes",
-    on_rollback: RollbackOption = "fail",
-    commit_groups: CommitGroupsOption = "fuse",
-    max_steps: int | None = None,
-) -> SnapshotRange:
-    """The steps from one snapshot of a branch to another; reads metadata only."""
-    passage = find_passage(
-        table,
-        branch=branch,
-        after_snapshot_id=after_snapshot_id,
-        up_to_snapshot_id=up_to_snapshot_id,
-        load=load,
-        on_rollback=on_rollback,
-    )
-    return steps_of(passage, table, commit_groups=commit_groups, max_steps=max_steps)
+    @classmethod
+    def of_passage(
+        cls,
+        passage: Passage,
+        table: LoadedTable,
+        *,
+        commit_groups: CommitGroupsOption = "fuse",
+        max_steps: int | None = None,
+    ) -> Self:
+        """The steps of a passage, at most ``max_steps``, never half a commit.
 
+        Args:
+            commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
+        """
+        opening = [] if passage.landing is None else [passage.landing]
+        room = None if max_steps is None else max_steps - len(opening)
+        groups = _groups(passage.commits, table.log, commit_groups=commit_groups, room=room)
+        passed = [snapshot for group in groups.groups for snapshot in group]
+        parents = passage.parents
+        warnings = check_replaces(passage, passed, table)
+        steps = [_landing_step(landing) for landing in opening]
+        for changing in filter(None, map(_changing, groups.groups)):
+            parent = parents[changing[0].snapshot_id]
+            commit = Step.commit(
+                [snapshot.snapshot_id for snapshot in changing],
+                timestamp_ms=changing[-1].timestamp_ms,
+                change_ordinal=len(steps),
+                start_snapshot_id=None if parent is None else parent.snapshot_id,
+            )
+            steps.append(commit)
+        reached = [*(landing.snapshot for landing in opening), *passed]
+        return cls(
+            after_snapshot_id=passage.after_snapshot_id,
+            up_to_snapshot_id=reached[-1].snapshot_id if reached else passage.up_to_snapshot_id,
+            steps=tuple(steps),
+            skipped_replace_snapshots=sum(map(is_replace, passed)),
+            warnings=(*warnings, *groups.warnings(table.name)),
+        )
 
-def steps_of(
-    passage: Passage,
-    table: LoadedTable,
-    *,
-    commit_groups: CommitGroupsOption = "fuse",
-    max_steps: int | None = None,
-) -> SnapshotRange:
-    """The steps of a passage, at most ``max_steps``, never half a commit.
+    @classmethod
+    def first_of(
+        cls, passage: Passage, table: LoadedTable, *, commit_groups: CommitGroupsOption, max_steps: int, max_bytes: int
+    ) -> Self:
+        """The first steps that fit into one batch; at least one step, or one file of a load."""
+        snapshots = cls.of_passage(passage, table, commit_groups=commit_groups, max_steps=max_steps)
+        fitting = steps_within(table, snapshots.steps, max_bytes=max_bytes)
+        if fitting < len(snapshots.steps):
+            snapshots = cls.of_passage(passage, table, commit_groups=commit_groups, max_steps=fitting)
+        # A load that has other steps after it in the range fits already.
+        if len(snapshots.steps) == 1 and snapshots.steps[0].kind is StepKind.INITIAL:
+            return cls._first_part(table, snapshots, max_bytes=max_bytes)
+        return snapshots
 
-    Args:
-        commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
-    """
-    opening = [] if passage.landing is None else [passage.landing]
-    room = None if max_steps is None else max_steps - len(opening)
-    groups = _groups(passage.commits, table.log, commit_groups=commit_groups, room=room)
-    passed = [snapshot for group in groups.groups for snapshot in group]
-    parents = passage.parents
-    warnings = check_replaces(passage, passed, table)
-    steps = [_landing_step(landing) for landing in opening]
-    for changing in filter(None, map(_changing, groups.groups)):
-        steps.append(_commit_step(len(steps), changing, parents[changing[0].snapshot_id]))
-    reached = [*(landing.snapshot for landing in opening), *passed]
-    return SnapshotRange(
-        after_snapshot_id=passage.after_snapshot_id,
-        up_to_snapshot_id=reached[-1].snapshot_id if reached else passage.up_to_snapshot_id,
-        steps=tuple(steps),
-        skipped_replace_snapshots=sum(map(is_replace, passed)),
-        warnings=(*warnings, *groups.warnings(table.name)),
-    )
+    @classmethod
+    def _first_part(cls, table: LoadedTable, snapshots: Self, *, max_bytes: int) -> Self:
+        """All, or the first files if all have more than ``max_bytes``."""
+        if surely_fit(table, snapshots.steps, max_bytes=max_bytes):
+            return snapshots
+        [step] = snapshots.steps
+        load = ScanPlan.of(table, snapshots.steps)
+        stop_file = leading_within(load.sizes(), max_bytes=max_bytes)
+        if stop_file >= len(load.tasks):
+            return snapshots
+        # A load of 5 files in 3 batches. The cursor is at its snapshot after the first, and stays there until the last:
+        #   batch 0   files 0-2   none -> snapshot 7
+        #   batch 1   files 2-4   7 -> 7
+        #   batch 2   files 4-5   7 -> 7; the next batch begins after 7
+        part = LoadPart(first_file=0, stop_file=stop_file, num_files=len(load.tasks))
+        return cls(
+            after_snapshot_id=None, up_to_snapshot_id=step.end_snapshot_id, steps=(replace(step, load_part=part),)
+        )
+
+    @classmethod
+    def next_part(cls, table: LoadedTable, delivered: LoadPart, *, snapshot_id: int, max_bytes: int) -> Self:
+        """The next files of a load, as a range that begins and ends at its snapshot.
+
+        Raises:
+            ExpiredHistoryError: the snapshot expired, and its files with it.
+        """
+        snapshot = table.history.snapshots.get(snapshot_id)
+        if snapshot is None:
+            raise ExpiredHistoryError(
+                f"the initial load of table {table.name} has delivered {delivered.stop_file} of {delivered.num_files} "
+                f"files of snapshot {abs(snapshot_id)}, which has expired, was taken back or is not given"
+            )
+        step = Step.initial(snapshot_id, timestamp_ms=snapshot.timestamp_ms)
+        rest = replace(delivered, first_file=delivered.stop_file, stop_file=delivered.num_files)
+        load = ScanPlan.of(table, [replace(step, load_part=rest)])
+        part = replace(rest, stop_file=rest.first_file + leading_within(load.sizes(), max_bytes=max_bytes))
+        return cls(after_snapshot_id=snapshot_id, up_to_snapshot_id=snapshot_id, steps=(replace(step, load_part=part),))
 
 
 def _groups(
@@ -261,20 +322,6 @@ def _landing_step(landing: Landing) -> Step:
     )
 
 
-def _commit_step(change_ordinal: int, changing: Sequence[Snapshot], parent: Snapshot | None) -> Step:
-    """Snapshots that change rows, and the state before, unless expired."""
-    last = changing[-1]
-    return Step(
-        change_ordinal=change_ordinal,
-        kind=StepKind.COMMIT,
-        start_snapshot_id=None if parent is None else parent.snapshot_id,
-        end_snapshot_id=last.snapshot_id,
-        snapshot_ids=tuple(snapshot.snapshot_id for snapshot in changing),
-        commit_snapshot_id=last.snapshot_id,
-        commit_timestamp_us=1000 * last.timestamp_ms,
-    )
-
-
 def _changing(group: Sequence[Snapshot]) -> list[Snapshot]:
     return [snapshot for snapshot in group if not is_replace(snapshot)]
 
@@ -286,7 +333,7 @@ def steps_within(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -
     """
     if len(steps) < 2 or surely_fit(table, steps, max_bytes=max_bytes):
         return len(steps)
-    return leading_within(_new_bytes(plan_scan_tasks(table, steps), steps), max_bytes=max_bytes)
+    return leading_within(_new_bytes(ScanPlan.of(table, steps), steps), max_bytes=max_bytes)
 
 
 def surely_fit(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -> bool:
@@ -316,58 +363,3 @@ def _new_bytes(scan: ScanPlan, steps: Sequence[Step]) -> Iterable[int]:
     for number, ordinal in first_steps.items():
         sizes[ordinal] += scan.delete_files[number].size_bytes
     return sizes.values()
-
-
-def first_part(table: LoadedTable, snapshots: SnapshotRange, *, max_bytes: int) -> SnapshotRange:
-    """All, or the first files if all have more than ``max_bytes``."""
-    if surely_fit(table, snapshots.steps, max_bytes=max_bytes):
-        return snapshots
-    [step] = snapshots.steps
-    load = plan_scan_tasks(table, snapshots.steps)
-    stop_file = leading_within(load.sizes(), max_bytes=max_bytes)
-    if stop_file >= len(load.tasks):
-        return snapshots
-    # A load of 5 files in 3 batches. The cursor is at its snapshot after the first, and stays there until the last:
-    #   batch 0   files 0-2   none -> snapshot 7
-    #   batch 1   files 2-4   7 -> 7
-    #   batch 2   files 4-5   7 -> 7; the next batch begins after 7
-    part = LoadPart(first_file=0, stop_file=stop_file, num_files=len(load.tasks))
-    return SnapshotRange(
-        after_snapshot_id=None, up_to_snapshot_id=step.end_snapshot_id, steps=(replace(step, load_part=part),)
-    )
-
-
-def next_part(table: LoadedTable, delivered: LoadPart, *, snapshot_id: int, max_bytes: int) -> SnapshotRange:
-    """The next files of a load, as a range that begins and ends at its snapshot.
-
-    Raises:
-        ExpiredHistoryError: the snapshot expired, and its files with it.
-    """
-    snapshot = table.history.snapshots.get(snapshot_id)
-    if snapshot is None:
-        raise ExpiredHistoryError(
-            f"the initial load of table {table.name} has delivered {delivered.stop_file} of "
-            f"{delivered.num_files} files of snapshot {abs(snapshot_id)}, which has expired, was taken back or is not "
-            "given"
-        )
-    step = Step.initial(snapshot_id, timestamp_ms=snapshot.timestamp_ms)
-    rest = replace(delivered, first_file=delivered.stop_file, stop_file=delivered.num_files)
-    load = plan_scan_tasks(table, [replace(step, load_part=rest)])
-    part = replace(rest, stop_file=rest.first_file + leading_within(load.sizes(), max_bytes=max_bytes))
-    return SnapshotRange(
-        after_snapshot_id=snapshot_id, up_to_snapshot_id=snapshot_id, steps=(replace(step, load_part=part),)
-    )
-
-
-def first_steps(
-    passage: Passage, table: LoadedTable, *, commit_groups: CommitGroupsOption, max_steps: int, max_bytes: int
-) -> SnapshotRange:
-    """The first steps that fit into one batch; at least one step, or one file of a load."""
-    snapshots = steps_of(passage, table, commit_groups=commit_groups, max_steps=max_steps)
-    fitting = steps_within(table, snapshots.steps, max_bytes=max_bytes)
-    if fitting < len(snapshots.steps):
-        snapshots = steps_of(passage, table, commit_groups=commit_groups, max_steps=fitting)
-    # A load that has other steps after it in the range fits already.
-    if len(snapshots.steps) == 1 and snapshots.steps[0].kind is StepKind.INITIAL:
-        return first_part(table, snapshots, max_bytes=max_bytes)
-    return snapshots

@@ -2,7 +2,8 @@
 
 import difflib
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,15 +12,7 @@ from pyiceberg.types import NestedField, StructType
 
 from icefloe.errors import TerminalError
 
-__all__ = [
-    "ColumnPath",
-    "fields_by_name",
-    "has_columns",
-    "identity_columns",
-    "nearest_names",
-    "resolve_identifier_columns",
-    "struct_paths",
-]
+__all__ = ["IdentifierColumns", "fields_by_name", "nearest_names", "struct_paths"]
 
 
 _NAMED: Final = 10
@@ -60,53 +53,63 @@ def _paths(fields: Sequence[NestedField], parents: tuple[str, ...]) -> dict[int,
     return found
 
 
-ColumnPath = tuple[str, ...]
-"""The names from the top of the schema down to a column; one name unless it is nested in structs."""
+@dataclass(frozen=True, slots=True)
+class IdentifierColumns:
+    """Columns that identify rows; false if there are none.
 
-
-def resolve_identifier_columns(schema: Schema, names: Sequence[str]) -> tuple[ColumnPath, ...]:
-    """The paths of identifier columns, in the order they are named.
-
-    >>> from pyiceberg.types import LongType
-    >>> place = NestedField(2, "place", StructType(NestedField(3, "id", LongType())))
-    >>> resolve_identifier_columns(Schema(NestedField(1, "id", LongType()), place), ["place.id", "id"])
-    (('place', 'id'), ('id',))
+    Attributes:
+        paths: of each column, the names from the top of the schema down; one name unless it is nested in structs.
     """
-    paths = struct_paths(schema).items()
-    known = {".".join(path): path for field_id, path in paths if schema.find_type(field_id).is_primitive}
-    for name in names:
-        if name not in known:
-            raise _unusable(schema, name, list(known))
-    if len(set(names)) < len(names):
-        raise TerminalError(f"the identifier columns {', '.join(names)} name a column twice: name each one once")
-    return tuple(known[name] for name in names)
+
+    paths: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def named(cls, schema: Schema, names: Sequence[str]) -> Self:
+        """Columns of a schema by their dotted names, in that order.
+
+        >>> from pyiceberg.types import LongType
+        >>> place = NestedField(2, "place", StructType(NestedField(3, "id", LongType())))
+        >>> IdentifierColumns.named(Schema(NestedField(1, "id", LongType()), place), ["place.id", "id"]).paths
+        (('place', 'id'), ('id',))
+        """
+        paths = struct_paths(schema).items()
+        known = {".".join(path): path for field_id, path in paths if schema.find_type(field_id).is_primitive}
+        for name in names:
+            if name not in known:
+                raise _unusable(schema, name, list(known))
+        if len(set(names)) < len(names):
+            raise TerminalError(f"the identifier columns {', '.join(names)} name a column twice: name each one once")
+        return cls(tuple(known[name] for name in names))
+
+    def __bool__(self) -> bool:
+        return bool(self.paths)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Dotted names."""
+        return tuple(map(".".join, self.paths))
+
+    def values(self, batch: pa.RecordBatch | pa.Table) -> list[pa.Array | pa.ChunkedArray]:
+        """The values of each row: null if a struct around them is.
+
+        >>> batch = pa.RecordBatch.from_pydict({"place": [{"id": 1}, None]})
+        >>> IdentifierColumns((("place", "id"),)).values(batch)[0].to_pylist()
+        [1, None]
+        """
+        tops = [(batch.column(top), nested) for top, *nested in self.paths]
+        return [pc.struct_field(column, nested) if nested else column for column, nested in tops]
+
+    def missing_in(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Dotted names of the columns that a schema lacks.
+
+        >>> schema = pa.schema([("place", pa.struct([("id", pa.int64())]))])
+        >>> IdentifierColumns((("place", "id"), ("place", "town"))).missing_in(schema)
+        ('place.town',)
+        """
+        return tuple(".".join(path) for path in self.paths if not _has_column(schema, path))
 
 
-def identity_columns(batch: pa.RecordBatch | pa.Table, paths: Sequence[ColumnPath]) -> list[pa.Array | pa.ChunkedArray]:
-    """The identifier values of each row: null if a struct around them is.
-
-    >>> batch = pa.RecordBatch.from_pydict({"place": [{"id": 1}, None]})
-    >>> identity_columns(batch, [("place", "id")])[0].to_pylist()
-    [1, None]
-    """
-    columns = []
-    for top, *nested in paths:
-        column = batch.column(top)
-        columns.append(pc.struct_field(column, nested) if nested else column)
-    return columns
-
-
-def has_columns(schema: pa.Schema, paths: Sequence[ColumnPath]) -> bool:
-    """True if a schema has the columns of all paths.
-
-    >>> schema = pa.schema([("place", pa.struct([("id", pa.int64())]))])
-    >>> has_columns(schema, [("place", "id")]), has_columns(schema, [("place", "id"), ("place", "town")])
-    (True, False)
-    """
-    return all(_has_column(schema, path) for path in paths)
-
-
-def _has_column(schema: pa.Schema, path: ColumnPath) -> bool:
+def _has_column(schema: pa.Schema, path: Sequence[str]) -> bool:
     fields: Any = schema
     for name in path:
         place = fields.get_field_index(name)
