@@ -5,10 +5,10 @@ from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from icefloe.iceberg.history.history import BranchMove, History
-from icefloe.iceberg.history.pins import NeededSnapshots, PinMoves, Pins, pin_moves
+from icefloe.iceberg.history.pins import NeededSnapshots, PinMoves, PipelinePins, pin_moves
 
-BRANCH = Pins.branch_of("flights", "0123456789abcdef")
-NONE = Pins(branch=BRANCH, tagged={})
+BRANCH = PipelinePins.branch_of("flights", "0123456789abcdef")
+NONE = PipelinePins(branch=BRANCH, tagged={})
 
 
 def ref(kind: str, snapshot_id: int, kept: int | None = None) -> SnapshotRef:
@@ -68,7 +68,7 @@ def test_nothing_is_pinned_any_more_after_a_gap_or_in_a_table_without_a_snapshot
     empty = History(table_name="nyc.flights", snapshots={}, refs={})
     for history, since_id in ((history_of({1: None, 2: 1}, 2), 99), (empty, None)):
         held = NeededSnapshots.of(history, "main", since_id=since_id)
-        assert pin_moves(Pins(branch=BRANCH, tagged={NONE.tag(7): 7}), held) is None
+        assert pin_moves(PipelinePins(branch=BRANCH, tagged={NONE.tag(7): 7}), held) is None
 
 
 def test_after_a_gap_the_way_to_the_last_pin_is_held_with_what_is_there_after_it() -> None:
@@ -80,9 +80,9 @@ def test_after_a_gap_the_way_to_the_last_pin_is_held_with_what_is_there_after_it
 @pytest.mark.parametrize(("delivered", "end"), [(1, 3), (2, 3), (3, None), (4, None), (7, 3)])
 def test_pins_lead_on_from_what_they_were_set_for(delivered: int, end: int | None) -> None:
     tags = {NONE.tag(each): each for each in (2, 3, 7)}
-    found = Pins(branch=BRANCH, branch_head_id=3, kept_snapshots=2, tagged=tags)
+    found = PipelinePins(branch=BRANCH, branch_head_id=3, kept_snapshots=2, tagged=tags)
     assert found.end_after(delivered, history_of({**LINE, 7: 1}, 4)) == end
-    assert Pins(branch=BRANCH, tagged=tags).end_after(delivered, history_of(LINE, 4)) is None
+    assert PipelinePins(branch=BRANCH, tagged=tags).end_after(delivered, history_of(LINE, 4)) is None
 
 
 def test_of_a_branch_without_a_log_it_needs_the_way_from_where_its_open_batch_lands() -> None:
@@ -97,7 +97,9 @@ def test_it_needs_the_snapshots_of_its_open_batch_as_far_as_they_exist() -> None
 
 
 def test_only_a_new_head_moves_the_pins_and_then_old_tags_go() -> None:
-    found = Pins(branch=BRANCH, branch_head_id=4, kept_snapshots=3, tagged={NONE.tag(each): each for each in (2, 3, 4)})
+    found = PipelinePins(
+        branch=BRANCH, branch_head_id=4, kept_snapshots=3, tagged={NONE.tag(each): each for each in (2, 3, 4)}
+    )
     for since_id in (2, 3, 4):
         held = NeededSnapshots.of(history_of(LINE, 4), "main", since_id=since_id)
         assert pin_moves(found, held) is None
@@ -112,11 +114,11 @@ def test_a_branch_that_keeps_too_few_snapshots_is_set_again(kept: int | None) ->
     tags = {NONE.tag(each): ref("tag", each) for each in (3, 4)}
     history = history_of(LINE, 4, **{BRANCH: ref("branch", 4, kept)}, **tags)
     held = NeededSnapshots.of(history, "main", since_id=3)
-    moves = pin_moves(Pins.of(history, BRANCH), held)
+    moves = pin_moves(PipelinePins.of(history, BRANCH), held)
     assert moves == PinMoves(branch_head_id=4, kept_snapshots=2, new_tags={}, old_tags=())
 
 
 def test_names_of_others_are_not_its_own() -> None:
     own, foreign = "icefloe_flights_01234567_42", ("icefloe_flights_89abcdef_42", "icefloe_flights_01234567_x")
     tags = {name: ref("tag", 4) for name in (own, *foreign, "icefloe_flights_0123456742", "icefloe", "42")}
-    assert Pins.of(history_of(LINE, 4, **tags), BRANCH) == Pins(branch=BRANCH, tagged={own: 4})
+    assert PipelinePins.of(history_of(LINE, 4, **tags), BRANCH) == PipelinePins(branch=BRANCH, tagged={own: 4})

@@ -27,7 +27,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending, OffsetRecord
 from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.history.pins import Pins
+from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.pipeline.model import ChangesPlace, with_lines
 from icefloe.units import now_text
@@ -303,8 +303,8 @@ def next_batch(
         if opened is not None:
             return _resumed(session, table, opened)
         is_pinned = pipeline.pin and view.checkpoint_id is not None
-        name = Pins.branch_of(pipeline.name, str(view.checkpoint_id))
-        pins = Pins.of(table.history, name) if is_pinned else None
+        name = PipelinePins.branch_of(pipeline.name, str(view.checkpoint_id))
+        pins = PipelinePins.of(table.history, name) if is_pinned else None
         end_at = snapshots_left_by_cursor(session.checkpoint, view.cursor)
         snapshots = next_range(table, pipeline, cursor, pins=pins, end_at=end_at)
         if snapshots is None:

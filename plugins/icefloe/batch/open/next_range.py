@@ -14,7 +14,7 @@ from icefloe.errors import UsageError
 from icefloe.iceberg.history.history import ExpiredHistoryError, History, NotAnAncestorError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage
-from icefloe.iceberg.history.pins import Pins
+from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.table import Table, table_uuid
 from icefloe.pipeline.model import JSON, Pipeline
@@ -135,7 +135,7 @@ def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor 
 
 
 def passage_at_gap(
-    gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: Pins | None
+    gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PipelinePins | None
 ) -> tuple[Passage, str]:
     """The passage up to a gap, as far as pins hold it, and a warning; after that a full load, if ``on_gap`` allows."""
     passage = _up_to_pins(table, pipeline, cursor, pins)
@@ -156,7 +156,9 @@ def passage_at_gap(
     )
 
 
-def _up_to_pins(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: Pins | None) -> Passage | None:
+def _up_to_pins(
+    table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PipelinePins | None
+) -> Passage | None:
     """To the last pinned snapshot; None if nothing is pinned, or if it is delivered."""
     # A tag is a state without a history, and a load reads one snapshot: pins that hold their start hold all of it.
     if pins is None or cursor is None or cursor.snapshot_id is None or cursor.load_part is not None:
@@ -188,7 +190,7 @@ def next_range(
     pipeline: Pipeline,
     cursor: Cursor | None,
     *,
-    pins: Pins | None = None,
+    pins: PipelinePins | None = None,
     end_at: Collection[int] = (),
 ) -> SnapshotRange | None:
     """The range after the cursor, or the range of the initial load; None if the branch or tag has not moved.

@@ -7,7 +7,7 @@ from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.pins import Pins
+from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.table import Table
 
@@ -17,18 +17,18 @@ logger = logging.getLogger(__name__)
 
 
 def pin_pending(session: PipelineSession) -> None:
-    """Pins what a pipeline needs from its cursor, or its open batch, to the head of its branch.
+    """PipelinePins what a pipeline needs from its cursor, or its open batch, to the head of its branch.
 
     Without ``pin: true`` its pins are let go, if the catalog allows it.
     """
     if not session.pipeline.pin:
-        if Pins.may_exist(History.of(session.table), session.pipeline.name):
+        if PipelinePins.may_exist(History.of(session.table), session.pipeline.name):
             _try_to_let_go(session)
         return
     view = session.checkpoint.look()
     if view.checkpoint_id is None or (view.cursor is None and view.opened is None):
         return
-    pins = Pins.of(History.of(session.table), Pins.branch_of(session.pipeline.name, view.checkpoint_id))
+    pins = PipelinePins.of(History.of(session.table), PipelinePins.branch_of(session.pipeline.name, view.checkpoint_id))
     kept = pins.move(
         session.table,
         of_branch=session.pipeline.branch,
@@ -55,10 +55,10 @@ def may_pin(session: PipelineSession) -> bool:
     Raises:
         TerminalError: the catalog does not allow it.
     """
-    return Pins.may_be_set(session.table, session.pipeline.name)
+    return PipelinePins.may_be_set(session.table, session.pipeline.name)
 
 
-def let_pins_go(table: Table, pipeline: str, view: CheckpointView) -> Pins | None:
+def let_pins_go(table: Table, pipeline: str, view: CheckpointView) -> PipelinePins | None:
     """Lets the pins of a pipeline, by its name, go; None if there were none."""
     found = pinned_refs(table, pipeline, view)
     if found:
@@ -66,11 +66,11 @@ def let_pins_go(table: Table, pipeline: str, view: CheckpointView) -> Pins | Non
     return found
 
 
-def pinned_refs(table: Table, pipeline: str, view: CheckpointView) -> Pins | None:
+def pinned_refs(table: Table, pipeline: str, view: CheckpointView) -> PipelinePins | None:
     """The branch and the tags of a pipeline, by its name; None if there are none."""
     if view.checkpoint_id is None:
         return None
-    found = Pins.of(History.of(table), Pins.branch_of(pipeline, view.checkpoint_id))
+    found = PipelinePins.of(History.of(table), PipelinePins.branch_of(pipeline, view.checkpoint_id))
     return found or None
 
 

@@ -12,7 +12,7 @@ from icefloe.iceberg.catalog.table_refs import EVER_MS, commit_refs, try_refs
 from icefloe.iceberg.history.history import MAIN, History
 from icefloe.iceberg.table import ancestry
 
-__all__ = ["Pins"]
+__all__ = ["PipelinePins"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def _moves_since(history: History, branch: str, since_id: int | None) -> Collect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pins:
+class PipelinePins:
     """The branch and the tags of one pipeline, as a table has them.
 
     Attributes:
@@ -117,7 +117,7 @@ class Pins:
     def branch_of(pipeline: str, checkpoint_id: str) -> str:
         """The name of a pipeline's branch. Pipelines of the same name have checkpoints with other ids.
 
-        >>> Pins.branch_of("flights", "0123456789abcdef")
+        >>> PipelinePins.branch_of("flights", "0123456789abcdef")
         'icefloe_flights_01234567'
         """
         return f"icefloe_{pipeline}_{checkpoint_id[:8]}"
@@ -204,7 +204,7 @@ class PinMoves:
     old_tags: tuple[str, ...]
 
 
-def pin_moves(found: Pins, held: NeededSnapshots) -> PinMoves | None:
+def pin_moves(found: PipelinePins, held: NeededSnapshots) -> PinMoves | None:
     """The moves that keep the snapshots a pipeline needs; None if they are kept already.
 
     Each commit takes a place in the table's metadata log, in which icefloe finds commits. So old tags go only with the
