@@ -283,7 +283,7 @@ def publish_status(
     """Writes the status of a pipeline and returns it; None if there is none to write. Errors are logged.
 
     Args:
-        phase: the task that succeeded; its trouble and that of earlier tasks is over.
+        phase: the task that succeeded; its trouble and that of earlier tasks is over, unless it is of a later batch.
         dag_id: None: as before.
         report: of a batch that this run committed or found committed.
         is_stale: True if the session's table has to be loaded again.
@@ -380,6 +380,7 @@ def status_of(
     recent = with_batch(before.recent, None if report is None else RecentBatch.of(report))
     delivery = before.last_delivery
     # A commit that was cleared in Airflow, or that comes late, reports a batch that others have followed.
+    is_late = report is not None and (opened is not None or recent[-1].batch > report.batch.batch_number)
     if report is not None and report.delivery is not None and recent[-1].batch == report.batch.batch_number:
         delivery = report.delivery
     cursor_id, load_part = (None, None) if cursor is None else (cursor.snapshot_id, cursor.load_part)
@@ -405,7 +406,7 @@ def status_of(
         load_part=load_part,
         last_batch=None if cursor is None else cursor.batch_number,
         last_committed_at=_committed_at(checkpoint, cursor),
-        trouble=before.trouble_after(phase),
+        trouble=before.trouble_after(None if is_late else phase),
         pins=None if table is None else pins_of(table, pipeline.name, view),
         recent=recent,
         last_delivery=delivery,

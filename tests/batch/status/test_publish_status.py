@@ -89,6 +89,16 @@ def delivered(workshop: Workshop, number: int) -> BatchReport:
     return report
 
 
+def test_the_trouble_of_an_open_batch_outlasts_a_commit_that_is_repeated(workshop: Workshop) -> None:
+    report = delivered(workshop, 0)
+    workshop.append([1])
+    workshop.open()
+    published(workshop)
+    session, trouble = workshop.session(), Trouble.now("the disk is full", phase="commit", is_final=False)
+    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
+    assert published(workshop, phase="commit", report=report).trouble == trouble
+
+
 def test_an_old_batch_that_is_reported_again_leaves_the_last_batch_and_its_delivery(workshop: Workshop) -> None:
     reports = [replace(delivered(workshop, number), delivery=delivery_to(f"topic {number}")) for number in range(3)]
     for report in (*reports, reports[0]):
