@@ -102,8 +102,16 @@ class SinkSettings:
 
     @property
     def destination(self) -> Mapping[str, Any]:
-        """The options that decide on place and form of changes; the others may be edited."""
-        return decisive_options(self.options)
+        """The options that decide on place and form of changes; the others may be edited, also to help an open batch.
+
+        >>> SinkSettings(type="opensearch", options={"index": "flights", "bulk_bytes": "5MiB"}).destination
+        {'index': 'flights'}
+        """
+        return {
+            key: value
+            for key, value in self.options.items()
+            if key not in _EDITABLE and not key.endswith(("_bytes", "_seconds"))
+        }
 
 
 def _replaced(value: object, names: Mapping[str, str]) -> Any:
@@ -111,19 +119,6 @@ def _replaced(value: object, names: Mapping[str, str]) -> Any:
         for placeholder, name in names.items():
             value = value.replace(placeholder, name)
     return value
-
-
-def decisive_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a sink without those that may be edited at any time, also to help an open batch.
-
-    >>> decisive_options({"url": "https://search:9200", "index": "flights", "bulk_bytes": "5MiB"})
-    {'index': 'flights'}
-    """
-    return {
-        key: value
-        for key, value in options.items()
-        if key not in _EDITABLE and not key.endswith(("_bytes", "_seconds"))
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
