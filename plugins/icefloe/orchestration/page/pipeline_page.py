@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
@@ -173,12 +174,5 @@ def _ways_out(dag: DagState, health: Health, status: StatusDocument) -> list[dic
 
 
 def _health(health: Health) -> dict[str, Any]:
-    return {
-        "state": health.state.value,
-        "needs_somebody": health.needs_somebody,
-        "sentence": health.sentence,
-        "run_id": health.run_id,
-        "task_id": health.task_id,
-        "try_number": health.try_number,
-        "since": None if health.since is None else health.since.isoformat(),
-    }
+    since = None if health.since is None else health.since.isoformat()
+    return {**asdict(health), "needs_somebody": health.needs_somebody, "since": since}
