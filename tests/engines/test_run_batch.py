@@ -12,7 +12,7 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.status import load_status
 from icefloe.batch.verify.verify_batches import verify_batches
-from icefloe.engines.phase_runner import LocalPhases
+from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.engines.run_batch import run_batch
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
@@ -22,26 +22,18 @@ from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.workspace import Workspace
 
 
-class FailingPhases:
+class FailingPhases(PhaseRunner):
     """Fails in one phase, once."""
 
-    cores = 3
-    advice: tuple[str, ...] = ()
-
-    def __init__(self, phase: Phase) -> None:
+    def __init__(self, session: PipelineSession, phase: Phase) -> None:
+        super().__init__(pipeline=session.pipeline)
         self._left = [phase]
-
-    def check_engine(self) -> None:
-        pass
-
-    def check_session(self, session: PipelineSession) -> None:
-        pass
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         if phase in self._left:
             self._left.remove(phase)
             raise TransientError("a worker was lost")
-        LocalPhases().run(phase, reference)
+        super().run(phase, reference)
 
 
 class Recorder:
@@ -111,9 +103,10 @@ def test_the_observer_sees_the_tasks_of_the_route_that_was_taken(workspace: Work
 def test_a_batch_whose_phase_failed_is_resumed(workspace: Workspace, phase: Phase) -> None:
     run_batch(session_of(workspace), environ={})
     workspace.update(1, value=2.0)
-    phases = FailingPhases(phase)
+    session = session_of(workspace)
+    phases = FailingPhases(session, phase)
     with pytest.raises(TransientError, match="a worker was lost"):
-        run_batch(session_of(workspace), environ={}, phases=phases)
+        run_batch(session, environ={}, phases=phases)
     workspace.append(11)
     done = run_batch(session_of(workspace), environ={}, phases=phases)
     assert done.report is not None
@@ -157,9 +150,10 @@ def test_phases_that_cannot_read_the_table_are_refused_before_a_batch_is_opened(
         def check_session(self, session: PipelineSession) -> None:
             raise TerminalError(f"no worker can read {session.table.location()}")
 
+    session = session_of(workspace)
     with pytest.raises(TerminalError, match=f"no worker can read file://{workspace.folder}/warehouse/"):
-        run_batch(session_of(workspace), environ={}, phases=Elsewhere(Phase.INSERT_ONLY))
-    assert session_of(workspace).checkpoint.pipeline() is None
+        run_batch(session, environ={}, phases=Elsewhere(session, Phase.INSERT_ONLY))
+    assert session.checkpoint.pipeline() is None
 
 
 def test_a_backfill_that_died_before_its_cleanup_is_cleaned_up_when_it_is_started_again(
@@ -193,7 +187,7 @@ def test_the_engine_auto_runs_small_batches_without_spark(
 def test_the_status_names_a_failed_phase_until_the_batch_is_committed(workspace: Workspace) -> None:
     session = session_of(workspace)
     with pytest.raises(TransientError):
-        run_batch(session, environ=os.environ, phases=FailingPhases(Phase.INSERT_ONLY))
+        run_batch(session, environ=os.environ, phases=FailingPhases(session, Phase.INSERT_ONLY))
     failed = load_status(session.checkpoint)
     assert failed is not None
     assert failed.trouble is not None
@@ -215,7 +209,7 @@ def test_commits_that_came_while_a_batch_ran_count_as_lag(workspace: Workspace) 
             workspace.append(100)
             super().run(phase, reference)
 
-    run_batch(session, environ=os.environ, phases=Meanwhile(Phase.SHUFFLE_READ))
+    run_batch(session, environ=os.environ, phases=Meanwhile(session, Phase.SHUFFLE_READ))
     done = load_status(session.checkpoint)
     assert done is not None
     assert (done.lag_snapshots, done.head_snapshot_id) == (1, workspace.head())

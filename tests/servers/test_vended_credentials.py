@@ -22,6 +22,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.phases import run_phase
 from icefloe.batch.run_settings import Credentials
 from icefloe.engines.local import LocalEngine
+from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase
@@ -125,7 +126,7 @@ class EndingEngine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EndingPhases:
+class EndingPhases(PhaseRunner):
     """Runs the phases on such an engine.
 
     Attributes:
@@ -135,14 +136,6 @@ class EndingPhases:
     vending: Vending
     tasks: int
     useless: int = 0
-    cores: int | None = None
-    advice: tuple[str, ...] = ()
-
-    def check_engine(self) -> None:
-        pass
-
-    def check_session(self, session: PipelineSession) -> None:
-        pass
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         self.vending.useless = self.useless
@@ -151,25 +144,11 @@ class EndingPhases:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UselessAtFirst:
+class UselessAtFirst(PhaseRunner):
     """Hands each phase to spark-submit; the first credentials that its driver is given have ended."""
 
     vending: Vending
     spark: SparkSubmit
-
-    @property
-    def cores(self) -> int | None:
-        return self.spark.cores
-
-    @property
-    def advice(self) -> Sequence[str]:
-        return self.spark.advice
-
-    def check_engine(self) -> None:
-        self.spark.check_engine()
-
-    def check_session(self, session: PipelineSession) -> None:
-        self.spark.check_session(session)
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         self.vending.useless = 1
@@ -215,7 +194,11 @@ def session(tmp_path: Path, rest_catalog: RestCatalog, versitygw: Versitygw, ven
 
 
 def delivered(session: PipelineSession, vending: Vending, tasks: int) -> BatchRun:
-    return run_batch(session, environ=os.environ, phases=EndingPhases(vending=vending, tasks=tasks))
+    return run_batch(
+        session,
+        environ=os.environ,
+        phases=EndingPhases(pipeline=session.pipeline, vending=vending, tasks=tasks),
+    )
 
 
 @pytest.mark.parametrize("tasks", [1, 2, FILES])
@@ -234,7 +217,7 @@ def test_a_batch_outlives_the_credentials_of_its_files(
 def test_credentials_that_never_help_end_the_batch_and_the_next_run_resumes_it(
     session: PipelineSession, vending: Vending
 ) -> None:
-    phases = EndingPhases(vending=vending, tasks=1, useless=99)
+    phases = EndingPhases(pipeline=session.pipeline, vending=vending, tasks=1, useless=99)
     with pytest.raises(FileUnansweredError, match=r"data file .* could not be read"):
         run_batch(session, environ=os.environ, phases=phases)
     assert len(vending.ended) <= 5, "it does not try for ever"
@@ -247,7 +230,8 @@ def test_credentials_that_never_help_end_the_batch_and_the_next_run_resumes_it(
 def test_the_driver_of_a_spark_job_renews_what_its_executors_read_by(
     session: PipelineSession, vending: Vending
 ) -> None:
-    phases = UselessAtFirst(vending=vending, spark=SparkSubmit.of(session.pipeline, environ=os.environ))
+    spark = SparkSubmit.of(session.pipeline, environ=os.environ)
+    phases = UselessAtFirst(pipeline=session.pipeline, vending=vending, spark=spark)
     report = run_batch(session, environ=os.environ, phases=phases).report
     assert report is not None
     assert report.batch.counts["insert"] == FILES

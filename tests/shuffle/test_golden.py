@@ -4,11 +4,11 @@ import json
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import lz4.frame
 import numpy as np
@@ -43,7 +43,6 @@ DIVIDED_RANGES: Final = (
     ReduceRange(range_id=2, start=HOT, stop=HOT + 1, parts=(24, 64)),
     ReduceRange(range_id=3, start=2, stop=4),
 )
-JOINED_RANGES: Final = [(0, 2, 0, 64), (2, 3, 0, 32), (2, 3, 32, 64), (3, 4, 0, 64)]
 
 
 def golden(folder: str, name: str) -> bytes:
@@ -144,18 +143,9 @@ def written_hash_rows(memory_bytes: int = 1 << 20) -> MemoryStore:
 
 
 def written_joined() -> MemoryStore:
-    """Twelve rows of a small map output; two ranges read partition 2, so that they fetch its block."""
+    """Twelve rows of a small map output."""
     store = MemoryStore()
-    record = commit_rows(store, twelve_rows(), num_partitions=P, attempt="a")
-    output = read_committed_output(store, record, schema=SCHEMA, num_partitions=P, with_blocks=True)
-    ranges = [
-        ReduceRange(range_id=number, start=start, stop=stop, parts=None if (first, last) == (0, 64) else (first, last))
-        for number, (start, stop, first, last) in enumerate(JOINED_RANGES)
-    ]
-    with CollectedBlocks(P) as collected:
-        collected.add(output)
-        extents = collected.extents(ranges)
-        store_extents(store, "0.extents", extents, collected.files, has_parts=True, has_embedded=True)
+    commit_rows(store, twelve_rows(), num_partitions=P, attempt="a")
     return store
 
 
@@ -357,54 +347,3 @@ def test_a_map_output_with_other_hash_partitions_is_made_again(hash_partitions: 
         read_committed_output(
             golden_store(HASH_ROWS), record, schema=SCHEMA, num_partitions=P, hash_partitions=hash_partitions
         )
-
-
-def joined_block(reduce_id: int) -> bytes:
-    index, blocks = joined_parts()
-    start, stop = struct.unpack_from(">2q", index, 8 * reduce_id)
-    return blocks[start:stop]
-
-
-def joined_sections() -> Iterator[tuple[tuple[int, ...], bytes]]:
-    """Start, stop, first and last part of each range, and its section."""
-    data = golden(JOINED, "0.extents")
-    magic, version, flags, ranges, files, names_bytes, _ = struct.unpack_from(">4sIIIIII", data)
-    assert (magic, version, flags, ranges, files) == (b"IFEX", 1, 3, len(JOINED_RANGES), 1)
-    files_at = 32 + 44 * ranges
-    map_id, generation, _, size_bytes, _ = struct.unpack_from(">IIIQQ", data, files_at)
-    assert (map_id, generation, size_bytes) == (0, 0, len(golden(JOINED, "0.0.a.data")))
-    sections_at = files_at + 28 * files + names_bytes + 4
-    for entry in struct.iter_unpack(">IIIQQQII", data[32:files_at]):
-        start, stop, crc32, offset, length, _, first_part, stop_part = entry
-        section = data[sections_at + offset : sections_at + offset + length]
-        assert zlib.crc32(section) == crc32
-        yield (start, stop, first_part, stop_part), section
-
-
-def read_section(section: bytes) -> tuple[Any, list[Any], bytes]:
-    """The one piece, its blocks, and the bytes after them."""
-    ordinals, pieces, count, width = struct.unpack_from(">IIII", section)
-    assert (pieces, width) == (1, 4)
-    blocks_at = 16 + 36 * ordinals + 20
-    blocks = list(struct.iter_unpack(">IIIII", section[blocks_at : blocks_at + 20 * count]))
-    return struct.unpack_from(">IIQI", section, blocks_at - 20), blocks, section[blocks_at + 20 * count :]
-
-
-def test_joined_blocks_are_in_the_extents() -> None:
-    for reduce_id in range(P):
-        assert rows_in(joined_block(reduce_id))["id"].to_pylist() == [
-            row for row in range(12) if row * 7 % P == reduce_id
-        ]
-    index, _ = joined_parts()
-    found = list(joined_sections())
-    assert [place for place, _ in found] == JOINED_RANGES
-    for (start, stop, _, stop_part), section in found:
-        (output, count, offset, is_embedded), blocks, content = read_section(section)
-        own = [joined_block(reduce_id) for reduce_id in range(start, stop)]
-        [first] = struct.unpack_from(">q", index, 8 * start)
-        assert (output, count, offset) == (0, stop - start, len(index) + first)
-        assert [(number, crc32, part, length) for number, crc32, part, length, _ in blocks] == [
-            (number, zlib.crc32(block), 64, len(block)) for number, block in zip(range(start, stop), own, strict=True)
-        ]
-        has_all_parts = stop_part == 64 and (start, stop) != (2, 3)
-        assert (is_embedded, content) == ((1, b"".join(own)) if has_all_parts else (0, b""))

@@ -20,8 +20,8 @@ from icefloe.batch.phase_record import Engine, PhaseTally
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.plan_document import put_map_tasks, tasks_key
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, coalesce_map_outputs
+from icefloe.batch.reduce.moves import write_moves
 from icefloe.batch.reduce.read_range import range_changes
-from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.staged_changes import StagedChanges
 from icefloe.changes.columns import change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes

@@ -37,8 +37,8 @@ from icefloe.batch.reduce.coalesce_map_outputs import (
     until_readable,
     void_damaged,
 )
+from icefloe.batch.reduce.moves import write_moves
 from icefloe.batch.reduce.read_range import read_range
-from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.batch.report import BatchReport
 from icefloe.batch.staged_changes import RangeResult
 from icefloe.errors import IcefloeError

@@ -23,7 +23,7 @@ from icefloe.cli.pipeline_session import (
     open_session,
 )
 from icefloe.cli.screen import Screen, id_text
-from icefloe.engines.phase_runner import PhaseRunner, phase_runner
+from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.node.machine import Machine
@@ -135,7 +135,7 @@ def validate(arguments: Namespace, screen: Screen) -> int:
 def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> PhaseRunner | None:
     runner = checks.run(
         "engine",
-        lambda: _usable(phase_runner(pipeline, os.environ)),
+        lambda: _usable(PhaseRunner.of(pipeline, os.environ)),
         lambda runner: "; ".join((pipeline.engine, *runner.advice)),
     )
     if pipeline.shuffle.transfer == "nodes":

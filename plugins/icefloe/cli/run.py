@@ -17,7 +17,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.log import OWNER, owner_of
 from icefloe.cli.pipeline_session import awaited, load_named_pipeline, open_session, requested_range
 from icefloe.cli.screen import Fact, Screen, answer_of, batch_text, id_text
-from icefloe.engines.phase_runner import phase_runner
+from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.errors import UsageError
 from icefloe.flow import Route
@@ -84,7 +84,7 @@ def _deliver(
         with screen.under_way("opening the table"):
             session = open_session(pipeline, takes_over=takes_over)
         activity = Activity(screen.progress)
-        phases = phase_runner(session.pipeline, os.environ, report_progress=activity.report)
+        phases = PhaseRunner.of(session.pipeline, os.environ, report_progress=activity.report)
         done = run_batch(session, request, environ=os.environ, phases=phases, observe=activity.under_way)
         return done, _left(session, done.report)
     return BatchRun(), 0
@@ -143,7 +143,7 @@ def plan(arguments: Namespace, screen: Screen) -> None:
 def _preview(pipeline: Pipeline, request: RequestedRange | None) -> BatchPreview | str:
     with awaited(pipeline):
         session = open_session(pipeline)
-        return preview_batch(session, request, cores=phase_runner(session.pipeline, os.environ).cores)
+        return preview_batch(session, request, cores=PhaseRunner.of(session.pipeline, os.environ).cores)
     return "nothing to do"
 
 

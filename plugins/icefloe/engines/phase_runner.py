@@ -1,108 +1,75 @@
-"""The ways to run phases: in threads of this process, or as Spark applications."""
+"""The phases of a pipeline, in threads of this process or as Spark applications."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Self
 
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.phases import run_phase
 from icefloe.engines.local import LocalEngine
+from icefloe.engines.spark.application import refuse_session
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["PhaseRunner", "phase_runner", "runs_in_process"]
+__all__ = ["PhaseRunner", "runs_in_process"]
 
 SMALL_BYTES: Final = 64 * 2**20
 """Below it, starting a Spark application takes longer than the work."""
 
 
-class PhaseRunner(Protocol):
-    """Runs the phases that have many tasks."""
+@dataclass(frozen=True, kw_only=True)
+class PhaseRunner:
+    """Runs the phases of an expanded pipeline in threads of this process, or as Spark applications if they are large.
+
+    Attributes:
+        spark: None if the pipeline has ``engine: local``.
+    """
+
+    pipeline: Pipeline
+    report_progress: Callable[[int, int], None] | None = None
+    spark: SparkSubmit | None = None
+
+    @classmethod
+    def of(
+        cls,
+        pipeline: Pipeline,
+        environ: Mapping[str, str],
+        *,
+        report_progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """The runner of a pipeline, by its ``engine``."""
+        spark = None if pipeline.engine == "local" else SparkSubmit.of(pipeline, environ=environ)
+        return cls(pipeline=pipeline, report_progress=report_progress, spark=spark)
 
     @property
     def cores(self) -> int | None:
-        """Number of tasks that run at once; None if only the pipeline's configuration knows it."""
+        """Number of tasks that run at once; None if the planner has to count."""
+        return None if self.spark is None else self.spark.master.cores
 
     @property
     def advice(self) -> Sequence[str]:
         """Sentences on settings that an operator may want to change; none if all is well."""
+        return () if self.spark is None else self.spark.advice
 
     def check_engine(self) -> None:
-        """Proves that the phases can run here; changes nothing."""
+        """Proves that the phases can run here, also those of a later, large batch; changes nothing."""
+        if self.spark is not None:
+            self.spark.check_engine()
 
     def check_session(self, session: PipelineSession) -> None:
-        """Proves that the phases can read the table and be given what opens it; changes nothing."""
+        """Proves that the phases can read the table; changes nothing."""
+        if self.spark is not None:
+            refuse_session(session, self.spark.master)
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase of a batch; repeating it redoes only the missing results."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalPhases:
-    """Threads of this process."""
-
-    report_progress: Callable[[int, int], None] | None = None
-
-    @property
-    def cores(self) -> int | None:
-        """None: the planner counts the cores of the machine."""
-        return None
-
-    @property
-    def advice(self) -> Sequence[str]:
-        return ()
-
-    def check_engine(self) -> None:
-        """Nothing is needed."""
-
-    def check_session(self, session: PipelineSession) -> None:
-        """Nothing: phases read from the machine that planned."""
-
-    def run(self, phase: Phase, reference: BatchReference) -> None:
+        if self.spark is not None and not runs_in_process(self.pipeline, phase, lambda: reference):
+            self.spark.run(phase, reference)
+            return
         memory_bytes = reference.settings.pipeline.shuffle.memory_bytes
-        engine = LocalEngine(memory_bytes=memory_bytes, report_progress=self.report_progress)
-        run_phase(phase, reference, engine)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhasesBySize:
-    """Spark applications, except for phases that are too small for one."""
-
-    pipeline: Pipeline
-    spark: SparkSubmit
-    local: LocalPhases
-
-    @property
-    def cores(self) -> int | None:
-        return self.spark.cores
-
-    @property
-    def advice(self) -> Sequence[str]:
-        return self.spark.advice
-
-    def check_engine(self) -> None:
-        """Proves that Spark can run here: a later batch may be large."""
-        self.spark.check_engine()
-
-    def check_session(self, session: PipelineSession) -> None:
-        self.spark.check_session(session)
-
-    def run(self, phase: Phase, reference: BatchReference) -> None:
-        is_small = runs_in_process(self.pipeline, phase, lambda: reference)
-        runner: PhaseRunner = self.local if is_small else self.spark
-        runner.run(phase, reference)
-
-
-def phase_runner(
-    pipeline: Pipeline, environ: Mapping[str, str], *, report_progress: Callable[[int, int], None] | None = None
-) -> PhaseRunner:
-    """The runner of the phases of an expanded pipeline, by its ``engine``."""
-    local = LocalPhases(report_progress=report_progress)
-    if pipeline.engine == "local":
-        return local
-    return PhasesBySize(pipeline=pipeline, spark=SparkSubmit.of(pipeline, environ=environ), local=local)
+        run_phase(phase, reference, LocalEngine(memory_bytes=memory_bytes, report_progress=self.report_progress))
 
 
 def runs_in_process(pipeline: Pipeline, phase: Phase, reference_of: Callable[[], BatchReference]) -> bool:

@@ -17,7 +17,7 @@ from icefloe.batch.phases import run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import Trouble, publish_status, publish_trouble
-from icefloe.engines.phase_runner import PhaseRunner, phase_runner
+from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import FlowTask, Route, batch_tasks, phase_of
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
@@ -79,7 +79,7 @@ def _run(
     is_backfill = request is not None
     if not is_backfill:
         observe = recording_trouble(session, observe)
-    runner = phases or phase_runner(session.pipeline, environ)
+    runner = phases or PhaseRunner.of(session.pipeline, environ)
     with observe(FlowTask.PLAN):
         runner.check_engine()
         runner.check_session(session)

@@ -280,11 +280,25 @@ class HashRows(NamedTuple):
     weights: NDArray[np.int64]
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch) -> Self:
-        """The hash rows in a batch."""
+    def of(cls, batch: pa.RecordBatch | pa.Table) -> Self:
+        """The hash rows in a batch or a table."""
         hashes, weights, ordinals = BlockRows.of(batch)
         row_column, identity_column = hashes.columns
         return cls(RowHashes.of_column(row_column), RowHashes.of_column(identity_column), ordinals, weights)
+
+    def take(self, positions: NDArray[np.int64]) -> Self:
+        """The hash rows at some positions."""
+        return type(self)(
+            self.row_hashes.take(positions),
+            self.identity_hashes.take(positions),
+            self.change_ordinals[positions],
+            self.weights[positions],
+        )
+
+    def ordered(self) -> Self:
+        """In an order that depends on nothing but the rows, if no two are the same."""
+        rows, identities = self.row_hashes, self.identity_hashes
+        return self.take(np.lexsort((self.change_ordinals, identities.low, identities.high, rows.low, rows.high)))
 
     @staticmethod
     def schema() -> pa.Schema:

@@ -20,7 +20,15 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.storage.store import Store
 
-__all__ = ["BatchSizes", "CoalescePlan", "coalesce", "create_coalesce_plan", "reduce_ids"]
+__all__ = [
+    "NUM_PARTS",
+    "BatchSizes",
+    "CoalescePlan",
+    "coalesce",
+    "create_coalesce_plan",
+    "part_ids",
+    "reduce_ids",
+]
 
 
 def reduce_ids(identity_hashes: RowHashes, num_partitions: int) -> NDArray[np.int32]:

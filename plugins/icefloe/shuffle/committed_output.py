@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from typing import ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
@@ -314,7 +313,6 @@ class CommittedOutput:
 
     Attributes:
         offsets: int64, one more than blocks.
-        blocks: None unless they were read with their index.
     """
 
     record: MapOutputRecord
@@ -322,7 +320,6 @@ class CommittedOutput:
     offsets: NDArray[np.int64]
     statistics: PartitionStatistics
     block_crc32: NDArray[np.uint32]
-    blocks: bytes | None = None
 
     @property
     def partition_statistics(self) -> PartitionStatistics:
@@ -340,7 +337,6 @@ def read_committed_output(
     schema: pa.Schema,
     num_partitions: int,
     hash_partitions: int = 0,
-    with_blocks: bool = False,
 ) -> CommittedOutput:
     """Reads and checks the files that a commit record names, except a data file of its own."""
     if record.data is None or record.index is None:
@@ -352,7 +348,7 @@ def read_committed_output(
     # Not even the size of the data file, which takes a request: whoever fetches a block finds out whether it is there,
     # by its checksum, and then all engines make again what is lost, not this process alone.
     numbers = BlockNumbers(num_partitions=num_partitions + hash_partitions, divided=record.divided)
-    index, blocks = _read(store, record, record.index, record.data, with_blocks=with_blocks)
+    index = _read_index(store, record, record.index, record.data)
     index, entries = index[: index_bytes(len(numbers))], index[index_bytes(len(numbers)) :]
     try:
         offsets = decode_index(index, num_blocks=len(numbers), data_size_bytes=record.data.size_bytes)
@@ -368,7 +364,7 @@ def read_committed_output(
     if hash_partitions and statistics.sums(blocks_of_rows, len(numbers)) != record.ordinals:
         raise _corrupt(record, "hash rows and commit record do not add up to the same")
     return CommittedOutput(
-        record=record, numbers=numbers, offsets=offsets, statistics=statistics, block_crc32=block_crc32, blocks=blocks
+        record=record, numbers=numbers, offsets=offsets, statistics=statistics, block_crc32=block_crc32
     )
 
 
@@ -379,22 +375,14 @@ def read_committed_outputs(
     schema: pa.Schema,
     num_partitions: int,
     hash_partitions: int = 0,
-    most_block_bytes: int = 0,
 ) -> tuple[list[CommittedOutput], list[CorruptMapOutputError]]:
-    """The whole outputs in order, and an error per damaged one.
-
-    The first outputs that share one file with their index are read with their blocks, ``most_block_bytes`` in all.
-    """
-    joined = [(each.map_id, each.data.size_bytes) for each in records if each.blocks_at and each.data is not None]
-    ends = zip(joined, accumulate(size_bytes for _, size_bytes in joined), strict=True)
-    with_blocks = {map_id for (map_id, _), end in ends if end <= most_block_bytes}
+    """The whole outputs in order, and an error per damaged one."""
 
     def read(record: MapOutputRecord) -> CommittedOutput | CorruptMapOutputError:
         try:
             return read_committed_output(
-                store, record, schema=schema, num_partitions=num_partitions, hash_partitions=hash_partitions,
-                with_blocks=record.map_id in with_blocks,
-            )  # fmt: skip
+                store, record, schema=schema, num_partitions=num_partitions, hash_partitions=hash_partitions
+            )
         except CorruptMapOutputError as damage:
             return damage
 
@@ -403,28 +391,18 @@ def read_committed_outputs(
     return whole, [each for each in results if isinstance(each, CorruptMapOutputError)]
 
 
-def _read(
-    store: Store, record: MapOutputRecord, index: StoredFile, data: StoredFile, *, with_blocks: bool
-) -> tuple[bytes, bytes | None]:
-    """The index, and the blocks if they are wanted and in one file with it."""
-    if record.blocks_at and not with_blocks:
+def _read_index(store: Store, record: MapOutputRecord, index: StoredFile, data: StoredFile) -> bytes:
+    if record.blocks_at:
         size_bytes, damage = index.size_bytes + data.size_bytes, partial(_corrupt, record)
         found = read_piece(store, index.key, 0, index.size_bytes, size_bytes=size_bytes, damage=damage)
-        return _whole(record, index, found), None
-    try:
-        found = store.get(index.key)
-    except KeyMissingError as cause:
-        raise _corrupt(record, f"{index.key} is gone") from cause
-    if not record.blocks_at:
-        return _whole(record, index, found), None
-    blocks = _whole(record, data, found[index.size_bytes :])
-    return _whole(record, index, found[: index.size_bytes]), blocks
-
-
-def _whole(record: MapOutputRecord, file: StoredFile, data: bytes) -> bytes:
-    if (len(data), zlib.crc32(data)) != (file.size_bytes, file.crc32):
-        raise _corrupt(record, f"{file.key} does not match the size and checksum of the commit record")
-    return data
+    else:
+        try:
+            found = store.get(index.key)
+        except KeyMissingError as cause:
+            raise _corrupt(record, f"{index.key} is gone") from cause
+    if (len(found), zlib.crc32(found)) != (index.size_bytes, index.crc32):
+        raise _corrupt(record, f"{index.key} does not match the size and checksum of the commit record")
+    return found
 
 
 def _corrupt(record: MapOutputRecord, reason: str) -> CorruptMapOutputError:

@@ -4,8 +4,8 @@ Twenty thousand map outputs of four thousand partitions have 80 million blocks. 
 and groups past the first go to local disk.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -43,16 +43,6 @@ class ShuffledFile(NamedTuple):
     largest_block_bytes: int
 
 
-class EmbeddedBlocks(NamedTuple):
-    """Neighbouring blocks of one data file, which begin at byte ``start`` of it."""
-
-    start: int
-    data: memoryview
-
-    def between(self, start: int, stop: int) -> "EmbeddedBlocks":
-        return EmbeddedBlocks(start, self.data[start - self.start : stop - self.start])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RangeExtents:
     """All that a reduce task fetches, and the sums that its rows must add up to.
@@ -60,7 +50,6 @@ class RangeExtents:
     Attributes:
         blocks: array of `BLOCK`, by map output, then by reduce partition, as in the data file.
         ordinals: sums over the range without shared blocks; the reduce task checks its rows against them.
-        embedded: blocks that need no fetching, by place in ``files``.
     """
 
     range_id: int
@@ -70,7 +59,6 @@ class RangeExtents:
     blocks: NDArray[Any]
     ordinals: tuple[OrdinalSums, ...]
     parts: tuple[int, int] | None = None
-    embedded: Mapping[int, EmbeddedBlocks] = field(default_factory=dict)
 
     @property
     def most_rows(self) -> int:
@@ -164,8 +152,6 @@ class PartitionSums:
 _CANNOT_KEEP: Final = "the blocks of the map outputs cannot be put in order"
 _GROUP_BLOCKS: Final = 1 << 20
 _WINDOW_BLOCKS: Final = 1 << 20
-_MOST_EMBEDDED_BYTES: Final = 32 << 20
-"""Blocks of small map outputs that are handed on in the extents, in memory until then."""
 _NO_BLOCKS: Final = np.empty(0, BLOCK)
 
 
@@ -193,7 +179,6 @@ class CollectedBlocks(KeepsLocalFiles):
 
     Attributes:
         part_bytes: compressed bytes of the 64 parts of divided reduce partitions.
-        embeddable_bytes: of small map outputs that may still be kept in memory.
         epoch: sum of the generations; it changes if a map output is made again.
     """
 
@@ -209,8 +194,6 @@ class CollectedBlocks(KeepsLocalFiles):
         self._part_sums: dict[int, PartitionSums] = {}
         self.part_bytes: dict[int, NDArray[np.int64]] = {}
         self.files: list[ShuffledFile] = []
-        self._embedded: dict[int, EmbeddedBlocks] = {}
-        self.embeddable_bytes = _MOST_EMBEDDED_BYTES
         self.partition_bytes = np.zeros(num_partitions, np.int64)
         self.epoch = 0
 
@@ -230,9 +213,6 @@ class CollectedBlocks(KeepsLocalFiles):
         blocks["length"] = lengths[filled]
         blocks["rows"] = output.statistics.partition_rows(len(numbers))[filled]
         blocks["part"] = numbers.parts()[filled]
-        if output.blocks is not None:
-            self._embedded[len(self.files)] = EmbeddedBlocks(record.blocks_at, memoryview(output.blocks))
-            self.embeddable_bytes -= len(output.blocks)
         size_bytes = record.blocks_at + data.size_bytes
         self.files.append(
             ShuffledFile(record.map_id, record.generation, data.key, size_bytes, record.largest_block_bytes)
@@ -266,18 +246,7 @@ class CollectedBlocks(KeepsLocalFiles):
                     files=self.files,
                     blocks=blocks,
                     ordinals=self._sums_of(each),
-                    # Several ranges may read one block of a divided partition.
-                    embedded=self._embedded_in(blocks) if each.parts is None else {},
                 )
-
-    @property
-    def has_embedded(self) -> bool:
-        """True if there are blocks that the extents may hand on."""
-        return bool(self._embedded)
-
-    def _embedded_in(self, blocks: NDArray[Any]) -> dict[int, EmbeddedBlocks]:
-        own = blocks[np.isin(blocks["output"], list(self._embedded))]
-        return {output: self._embedded[output].between(start, stop) for output, start, stop in pieces_of(own)}
 
     def _sums_of(self, of: ReduceRange) -> tuple[OrdinalSums, ...]:
         if of.parts is None:

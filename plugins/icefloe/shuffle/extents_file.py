@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from icefloe.documents import digest_of
 from icefloe.errors import TerminalError, TransientError
 from icefloe.shuffle.coalesce import NUM_PARTS, WHOLE
-from icefloe.shuffle.extents import BLOCK, EmbeddedBlocks, RangeExtents, ShuffledFile, pieces_of
+from icefloe.shuffle.extents import BLOCK, RangeExtents, ShuffledFile
 from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder
 from icefloe.storage.store import Store
@@ -28,8 +28,6 @@ _MAGIC: Final = b"IFEX"
 _VERSION: Final = 1
 _WITH_PARTS: Final = 1
 """A flag: ranges and blocks name parts."""
-_WITH_BLOCKS: Final = 2
-"""A flag: sections have blocks of small map outputs."""
 _HEADER: Final = struct.Struct(">4sIIIIII")
 """With its checksum the same in every version, so that a newer version is not taken for damage."""
 _CRC32: Final = struct.Struct(">I")
@@ -43,7 +41,6 @@ _FILE: Final = np.dtype(
 _SECTION: Final = struct.Struct(">IIII")
 _ORDINAL: Final = struct.Struct(">iqqQQ")
 _EXTENT: Final = np.dtype([("output", ">u4"), ("blocks", ">u4"), ("offset", ">u8")])
-_EXTENT_WITH_BLOCKS: Final = np.dtype([*_EXTENT.descr, ("is_embedded", ">u4")])
 _NARROW: Final = 4
 _WIDE: Final = 8
 _HALF: Final = (1 << 64) - 1
@@ -68,7 +65,6 @@ class ExtentsHead:
     files: tuple[ShuffledFile, ...]
     sections_key: str = ""
     has_parts: bool = False
-    has_embedded: bool = False
 
     @property
     def rows(self) -> int:
@@ -90,7 +86,7 @@ def encode_head(head: ExtentsHead) -> bytes:
         _FILE,
     )
     names = b"".join([*keys, head.sections_key.encode()])
-    flags = _WITH_PARTS * head.has_parts | _WITH_BLOCKS * head.has_embedded
+    flags = _WITH_PARTS * head.has_parts
     counts = len(head.ranges), len(files), len(names), len(head.sections_key.encode())
     header = _HEADER.pack(_MAGIC, _VERSION, flags, *counts)
     kind = _RANGE_OF_PARTS if head.has_parts else _RANGE
@@ -125,21 +121,16 @@ def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
         files=tuple(map(ShuffledFile, map_ids, generations, keys, sizes, largest)),
         sections_key=data[end - sections_key_bytes : end].decode(),
         has_parts=bool(flags & _WITH_PARTS),
-        has_embedded=bool(flags & _WITH_BLOCKS),
     )
     return head, end + _CRC32.size
 
 
-def encode_section(extents: RangeExtents, *, has_parts: bool = False, has_embedded: bool = False) -> bytes:
+def encode_section(extents: RangeExtents, *, has_parts: bool = False) -> bytes:
     blocks = extents.blocks
     first = np.flatnonzero(np.diff(blocks["output"].astype(np.int64), prepend=-1))
-    pieces = np.empty(len(first), _EXTENT_WITH_BLOCKS if has_embedded else _EXTENT)
+    pieces = np.empty(len(first), _EXTENT)
     pieces["output"], pieces["offset"] = blocks["output"][first], blocks["offset"][first]
     pieces["blocks"] = np.diff(first, append=len(blocks))
-    embedded: list[memoryview] = []
-    if has_embedded:
-        pieces["is_embedded"] = np.isin(pieces["output"], list(extents.embedded))
-        embedded = [extents.embedded[output].data for output in sorted(extents.embedded)]
     largest = max(int(blocks[name].max(initial=0)) for name in ("length", "rows"))
     width = _NARROW if largest < 1 << 32 else _WIDE
     entries = np.empty(len(blocks), _block_entry(width, has_parts=has_parts))
@@ -150,7 +141,7 @@ def encode_section(extents: RangeExtents, *, has_parts: bool = False, has_embedd
         for each in extents.ordinals
     )
     header = _SECTION.pack(len(extents.ordinals), len(pieces), len(blocks), width)
-    return b"".join([header, *sums, pieces.tobytes(), entries.tobytes(), *embedded])
+    return b"".join([header, *sums, pieces.tobytes(), entries.tobytes()])
 
 
 def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtents:
@@ -159,7 +150,7 @@ def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtent
         raise _corrupt(f"the section of range {range_id} does not match its checksum")
     ordinals, pieces, count, width = _SECTION.unpack_from(data)
     pieces_at = _SECTION.size + ordinals * _ORDINAL.size
-    of_output = np.frombuffer(data, _EXTENT_WITH_BLOCKS if head.has_embedded else _EXTENT, pieces, pieces_at)
+    of_output = np.frombuffer(data, _EXTENT, pieces, pieces_at)
     entries = np.frombuffer(data, _block_entry(width, has_parts=head.has_parts), count, pieces_at + of_output.nbytes)
     blocks = np.empty(count, BLOCK)
     blocks["part"] = WHOLE
@@ -172,7 +163,6 @@ def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtent
     before = np.cumsum(blocks["length"]) - blocks["length"]
     first = np.cumsum(counts) - counts
     blocks["offset"] = before + np.repeat(of_output["offset"].astype(np.int64) - before[first], counts)
-    embedded_at = pieces_at + of_output.nbytes + entries.nbytes
     sums = _ORDINAL.iter_unpack(data[_SECTION.size : pieces_at])
     parts = (int(entry["first_part"]), int(entry["stop_part"])) if head.has_parts else (0, NUM_PARTS)
     return RangeExtents(
@@ -186,18 +176,7 @@ def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtent
             OrdinalSums(change_ordinal=ordinal, rows=rows, signed_count=signed, hash_sum=high << 64 | low)
             for ordinal, rows, signed, high, low in sums
         ),
-        embedded=_embedded(memoryview(data)[embedded_at:], of_output, blocks) if head.has_embedded else {},
     )
-
-
-def _embedded(data: memoryview, of_output: NDArray[Any], blocks: NDArray[Any]) -> dict[int, EmbeddedBlocks]:
-    found: dict[int, EmbeddedBlocks] = {}
-    position = 0
-    for (output, start, stop), is_embedded in zip(pieces_of(blocks), of_output["is_embedded"].tolist(), strict=True):
-        if is_embedded:
-            found[output] = EmbeddedBlocks(start, data[position : position + stop - start])
-            position += stop - start
-    return found
 
 
 def _block_entry(width: int, *, has_parts: bool) -> np.dtype[Any]:
@@ -251,7 +230,6 @@ def store_extents(
     files: Sequence[ShuffledFile],
     *,
     has_parts: bool = False,
-    has_embedded: bool = False,
     disk: Path | None = None,
 ) -> None:
     """Writes the extents of all ranges, in their order; never holds more than one range.
@@ -265,7 +243,7 @@ def store_extents(
     with ExitStack() as owned:
         file: BinaryIO | None = None
         for each in extents:
-            section = encode_section(each, has_parts=has_parts, has_embedded=has_embedded)
+            section = encode_section(each, has_parts=has_parts)
             of_section = zlib.crc32(section), size_bytes, len(section), each.most_rows
             entries.append((each.start, each.stop, *of_section, *(each.parts or (0, NUM_PARTS))))
             size_bytes += len(section)
@@ -279,7 +257,7 @@ def store_extents(
                 else:
                     file.write(section)
         ranges = np.array(entries, _RANGE_OF_PARTS)
-        head = ExtentsHead(ranges=ranges, files=tuple(files), has_parts=has_parts, has_embedded=has_embedded)
+        head = ExtentsHead(ranges=ranges, files=tuple(files), has_parts=has_parts)
         if file is None:
             store.put(key, encode_head(head) + small)
             return

@@ -104,20 +104,16 @@ def fetch_blocks(
 
     for window in plan_fetch(extents, max_fetch_bytes=max_fetch_bytes):
         pieces = _pieces(extents, window)
-        requests = _requests([piece for piece in pieces if piece.output not in extents.embedded])
+        requests = _requests(pieces)
         with ExitStack() as stack:
-            of_output: dict[int, tuple[_Piece, memoryview | BinaryIO]] = {
-                each.output: (each, extents.embedded[each.output].between(each.start, each.stop).data)
-                for each in pieces
-                if each.output in extents.embedded
-            }
+            of_output: dict[int, tuple[_Piece, memoryview | BinaryIO]]
             first = pieces[0]
-            if requests and len(window) == 1 and first.stop - first.start > max_fetch_bytes:
+            if len(window) == 1 and first.stop - first.start > max_fetch_bytes:
                 file = stack.enter_context(_on_disk(read, first, piece_bytes=max_fetch_bytes))
-                of_output[first.output] = first, file
+                of_output = {first.output: (first, file)}
             else:
                 answers = found_or_lost(map_parallel(fetched, requests, at_once=store.requests_at_once))
-                of_output |= {
+                of_output = {
                     piece.output: (piece, data)
                     for asked, answer in zip(requests, answers, strict=True)
                     for piece, data in zip(asked, answer, strict=True)

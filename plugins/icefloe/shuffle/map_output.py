@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.node.machine import BatchPlace
 from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
-from icefloe.shuffle.blocks import BlockRows, block_schema
+from icefloe.shuffle.blocks import BlockRows, HashRows, block_schema
 from icefloe.shuffle.coalesce import BatchSizes, BlockNumbers, hot_partitions, part_ids
 from icefloe.shuffle.coalesce import reduce_ids as partitions_of
 from icefloe.shuffle.committed_output import MapOutputLog, MapOutputRecord, StoredFile, schema_fingerprint
@@ -203,9 +203,6 @@ class MapOutputWriter(KeepsLocalFiles):
             self._spill()
         hash_rows = None
         if self._hash_partitions and identity_hashes is not None:
-            # Loaded here, because few batches need it.
-            from icefloe.shuffle.blocks import HashRows
-
             hash_rows = HashRows(row_hashes, identity_hashes, change_ordinals, weights).batch
         self._buffer.append(RowsChunk(rows, reduce_ids, parts, row_hashes), hash_rows)
 

@@ -1,14 +1,14 @@
 """Equal rows of many identities: they are compared in bounded memory, and the same ones cancel."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from icefloe.batch.reduce.moves import WeightedHashes
-from icefloe.batch.reduce.write_moves import matched_rows
+from icefloe.batch.reduce import moves
+from icefloe.batch.reduce.moves import matched_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.shuffle.blocks import HashRows
 from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange
 
 PLAN = CoalescePlan.of(
@@ -18,12 +18,12 @@ PLAN = CoalescePlan.of(
 )
 
 
-def equal_rows(identities: int) -> WeightedHashes:
+def equal_rows(identities: int) -> HashRows:
     """One row, which every third identity loses and the others get."""
     random = np.random.default_rng(identities)
     hashes = RowHashes(np.zeros(identities, np.uint64), np.full(identities, 7, np.uint64))
     high, low = (random.integers(0, 2**64, identities, np.uint64) for _ in range(2))
-    return WeightedHashes(
+    return HashRows(
         row_hashes=hashes,
         identity_hashes=RowHashes(high, low),
         change_ordinals=np.zeros(identities, np.int32),
@@ -31,16 +31,16 @@ def equal_rows(identities: int) -> WeightedHashes:
     )
 
 
-def found_in(rows: WeightedHashes, memory_bytes: int) -> Counter[tuple[int, ...]]:
+def found_in(rows: HashRows, memory_bytes: int) -> Counter[tuple[int, ...]]:
     """Counts of the rows that cancel, by range, identity and weight."""
     found: Counter[tuple[int, ...]] = Counter()
     count = len(rows.weights)
     pieces = [rows.take(np.arange(start, min(start + 100, count))) for start in range(0, count, 100)]
-    with matched_rows(pieces, rows=count, coalesce_plan=PLAN, memory_bytes=memory_bytes) as files:
+    with matched_rows(pieces, rows=count, coalesce_plan=PLAN, memory_bytes=memory_bytes) as spilled:
         for each in PLAN.ranges:
-            moves = files.of(each.range_id)
-            columns = (moves.identity_hashes.high, moves.identity_hashes.low, moves.weights)
-            found.update((each.range_id, *row) for row in zip(*(column.tolist() for column in columns), strict=True))
+            for some in map(HashRows.of, spilled.batches(each.range_id)):
+                columns = (some.identity_hashes.high, some.identity_hashes.low, some.weights)
+                found.update((each.range_id, *row) for row in zip(*map(np.ndarray.tolist, columns), strict=True))
     return found
 
 
@@ -50,16 +50,16 @@ def test_many_identities_of_one_row_are_never_in_memory_together(monkeypatch: py
     assert len(expected) == 2000
     loaded: list[int] = []
 
-    def counted(path: Path, **options: int) -> WeightedHashes:
-        read = from_file(path, **options)
-        loaded.append(len(read.weights))
-        return read
+    def counted(rows: HashRows) -> HashRows:
+        loaded.append(len(rows.weights))
+        return consolidated(rows)
 
-    from_file = WeightedHashes.from_file
-    monkeypatch.setattr(WeightedHashes, "from_file", counted)
+    consolidated = moves._consolidated
+    monkeypatch.setattr(moves, "_consolidated", counted)
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.batch.reduce.write_moves._BYTES_PER_ROW", 1)
-        with matched_rows(iter([rows]), rows=3000, coalesce_plan=PLAN, memory_bytes=most):
+        patched.setattr("icefloe.batch.reduce.moves._BYTES_PER_ROW", 1)
+        pieces = (rows.take(np.arange(start, start + 100)) for start in range(0, 3000, 100))
+        with matched_rows(pieces, rows=3000, coalesce_plan=PLAN, memory_bytes=most):
             assert len(loaded) > 20
             # Parts by random hashes are not all of one size.
             assert max(loaded) <= 1.5 * most

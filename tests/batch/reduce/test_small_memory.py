@@ -8,11 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.reduce import moves
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
+from icefloe.batch.reduce.moves import write_moves
 from icefloe.batch.reduce.range_rows import RangeRows, RowGroup
 from icefloe.batch.reduce.read_range import GroupChanges, read_range
-from icefloe.batch.reduce.write_moves import write_moves
 from icefloe.flow import Phase
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import SCHEMA
@@ -82,7 +81,6 @@ def test_changes_are_the_same_bytes_whatever_the_memory(
         return (RowGroup(map(reordered, pieces), is_torn) for pieces, is_torn in groups_of(self))
 
     monkeypatch.setattr(GroupChanges, "of", watched)
-    monkeypatch.setattr(moves, "_LEAST_WAITING_ROWS", 5)
     workshop, batch = shuffled(tmp_path, **form)
     whole = delivered(batch, workshop.folder)
     assert not any(torn)

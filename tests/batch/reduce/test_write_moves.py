@@ -17,11 +17,12 @@ from batch.reduce.changed_keys import (
 )
 from icefloe.batch.plan_document import moves_key
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError
-from icefloe.batch.reduce.moves import WeightedHashes
+from icefloe.batch.reduce.moves import load_moves, write_moves
 from icefloe.batch.reduce.read_range import read_range
-from icefloe.batch.reduce.write_moves import load_moves, write_moves
 from icefloe.batch.verify.verify_batches import verify_batches
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.flow import Phase
+from icefloe.shuffle.blocks import HashRows
 from icefloe.shuffle.coalesce import CoalescePlan, reduce_ids
 from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import OpenBatch, Workshop
@@ -43,8 +44,8 @@ def with_moves(batch: OpenBatch) -> CoalescePlan:
     return coalesced.plan
 
 
-def moves_of(batch: OpenBatch, range_id: int) -> WeightedHashes:
-    return WeightedHashes.concat(list(load_moves(batch.batch_folder, BatchExtents(batch.batch_folder, 0), range_id)))
+def moves_of(batch: OpenBatch, range_id: int) -> list[HashRows]:
+    return [*load_moves(batch.batch_folder, BatchExtents(batch.batch_folder, 0), range_id)]
 
 
 def test_a_changed_key_with_equal_selected_columns_is_no_change(workshop: Workshop) -> None:
@@ -126,7 +127,7 @@ def test_ranges_of_many_partitions_get_their_own_rows(workshop: Workshop) -> Non
     plan = with_moves(batch)
     assert any(each.stop - each.start > 1 for each in plan.ranges)
     for each in plan.ranges:
-        hashes = moves_of(batch, each.range_id).identity_hashes
+        hashes = RowHashes.concat(moves.identity_hashes for moves in moves_of(batch, each.range_id))
         assert set(reduce_ids(hashes, plan.num_partitions).tolist()) <= set(range(each.start, each.stop))
     batch.run(Phase.SHUFFLE_READ)
     batch.commit()

@@ -1,6 +1,5 @@
 import json
 import os
-import re
 import stat
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import icefloe
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import Credentials
+from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.engines.spark.application import build_package_zip, refuse_pipeline
 from icefloe.engines.spark.master import configured_master
 from icefloe.engines.spark.submit import SparkSubmit
@@ -125,30 +125,6 @@ def test_certificates_and_columns_of_any_length_reach_the_driver(
     assert BatchReference.from_environment(given.plan_url) == given
 
 
-def too_large(key: str) -> str:
-    return (
-        rf"^the environment of a Spark job would have 1\d\.\d MiB, 10\.0 MiB of it for {re.escape(key)}, "
-        "and this system starts no program with more"
-    )
-
-
-@pytest.mark.parametrize(
-    ("given", "key"),
-    [
-        ({"certificates": "x" * 10 * 2**20}, "storage_options.root_certificate"),
-        ({"filter": "x" * 10 * 2**20}, "filter"),
-    ],
-)
-def test_more_than_a_process_can_be_given_is_refused_with_its_key(
-    spark: FakeSpark, given: dict[str, Any], key: str
-) -> None:
-    spark.write(exit_code=0)
-    with pytest.raises(TerminalError, match=too_large(key)) as raised:
-        submit(spark.folder, batch(spark.folder, **given))
-    assert SECRET not in str(raised.value)
-    assert not (spark.folder / "arguments").exists()
-
-
 @pytest.mark.parametrize(("family", "kind"), [("terminal", TerminalError), ("transient", TransientError)])
 def test_the_error_of_a_job_is_raised(spark: FakeSpark, family: str, kind: type[IcefloeError]) -> None:
     spark.write(exit_code=1, error={"version": 1, "family": family, "sentence": "the reason", "facts": {"map_id": 7}})
@@ -185,25 +161,24 @@ def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Pa
     workspace = Workspace.create(tmp_path)
     for is_shared in (False, True):
         path = workspace.pipeline(engine="spark", spark={"conf": conf}, storage_is_shared=is_shared, **places)
-        jobs = SparkSubmit.of(load_pipeline(path, environ={}), environ={})
-        session = PipelineSession.open(jobs.pipeline, credentials=Credentials(), environ={})
+        pipeline = load_pipeline(path, environ={})
+        session = PipelineSession.open(pipeline, credentials=Credentials(), environ={})
+        runner = PhaseRunner.of(pipeline, {})
         if is_shared:
-            jobs.check_session(session)
+            runner.check_session(session)
         else:
             with pytest.raises(TerminalError, match=r"^the location of db\.events is file:///.* a disk of one machine"):
-                jobs.check_session(session)
+                runner.check_session(session)
 
 
 def test_settings_that_no_job_starts_with_are_found_before_one_is_started(spark: FakeSpark) -> None:
-    java = spark.folder / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'java.specification.version = 17' >&2\n")
-    java.chmod(0o755)
+    archive = spark.folder / "env.tar.gz"
+    archive.touch()
     workspace = Workspace.create(spark.folder)
 
     def check(**conf: str) -> None:
         pipeline = load_pipeline(workspace.pipeline(engine="spark", spark={"conf": conf}), environ={})
-        SparkSubmit.of(pipeline, environ={"PATH": "/bin", "JAVA_HOME": str(spark.folder)}).check_engine()
+        SparkSubmit.of(pipeline, environ={"PATH": "/bin"}).check_engine()
 
     check()
     with pytest.raises(TerminalError, match=r"sets spark\.executor\.pyspark\.memory"):
@@ -211,11 +186,8 @@ def test_settings_that_no_job_starts_with_are_found_before_one_is_started(spark:
     with pytest.raises(
         TerminalError, match=r"^spark\.conf names /nowhere/env\.tar\.gz in spark\.archives, which is not"
     ):
-        check(**{"spark.archives": f"https://example.com/other.zip,{java}#java,/nowhere/env.tar.gz#environment"})
-    check(**{"spark.archives": f"s3a://lake/env.tar.gz#environment,file://{java}"})
-    java.unlink()
-    with pytest.raises(TerminalError, match=r"bin/java does not run .*: set JAVA_HOME"):
-        check()
+        check(**{"spark.archives": f"https://example.com/other.zip,{archive}#java,/nowhere/env.tar.gz#environment"})
+    check(**{"spark.archives": f"s3a://lake/env.tar.gz#environment,file://{archive}"})
     assert not (spark.folder / "arguments").exists()
 
 

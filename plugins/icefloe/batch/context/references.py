@@ -1,6 +1,5 @@
 """References to a batch, which travel between processes, never stored or shown; a batch that others finished."""
 
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -14,11 +13,8 @@ from icefloe.batch.context.sinks import Surroundings, delivered_folder, delivery
 from icefloe.batch.plan_document import Plan, begun_key, split_plan_url
 from icefloe.batch.report import BatchReport
 from icefloe.batch.run_settings import (
-    CREDENTIALS_VARIABLE,
-    SETTINGS_VARIABLE,
     Credentials,
     RunSettings,
-    text_of_variable,
 )
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import BatchOutcome
@@ -131,17 +127,6 @@ class BatchReference:
     def to_environment(self) -> dict[str, str]:
         """The variables that carry credentials and settings to a driver."""
         return {**self.credentials.to_environment(), **self.settings.to_environment()}
-
-    @staticmethod
-    def largest_option(variables: Mapping[str, str]) -> tuple[str, int]:
-        """The option that takes most of the variables of `to_environment`, with its bytes there."""
-        sizes = {"all options": 0}
-        for variable in (CREDENTIALS_VARIABLE, SETTINGS_VARIABLE):
-            for name, given in json.loads(text_of_variable(variable, variables) or "{}").items():
-                options = {f"{name}.{key}": value for key, value in given.items()} if isinstance(given, dict) else {}
-                sizes |= {key: len(json.dumps(value)) for key, value in (options or {name: given}).items()}
-        largest, size = max(sizes.items(), key=lambda each: each[1])
-        return largest.removeprefix("pipeline."), size
 
     @classmethod
     def from_environment(cls, plan_url: str) -> Self:

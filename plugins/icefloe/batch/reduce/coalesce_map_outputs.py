@@ -81,7 +81,6 @@ class BatchExtents:
             blocks.extents(coalesce_plan.all_ranges),
             blocks.files,
             has_parts=coalesce_plan.has_parts,
-            has_embedded=blocks.has_embedded,
             disk=disk,
         )
 
@@ -125,7 +124,7 @@ class BatchExtents:
 _MAX_ROUNDS: Final = 4
 """Number of times that damaged map outputs are made again before the store is blamed."""
 _OUTPUTS_AT_ONCE: Final = 128
-"""Their small files are in memory at the same time: 200 KiB each at 4,096 partitions, and blocks up to a limit."""
+"""Their small files are in memory at the same time: 200 KiB each at 4,096 partitions."""
 
 
 class ReadsMapOutputs(Protocol):
@@ -168,7 +167,6 @@ def _collect(
             schema=block_schema(folder.shuffled_form.schema),
             num_partitions=folder.plan.num_partitions,
             hash_partitions=folder.plan.hash_partitions,
-            most_block_bytes=blocks.embeddable_bytes,
         )
         damaged += more
         for output in () if damaged else outputs:

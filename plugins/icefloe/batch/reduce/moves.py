@@ -1,293 +1,353 @@
-"""Moves: rows by their hashes that equal rows of other identities cancel, more of them than memory holds."""
+"""Moves: rows that equal rows of other identities cancel, found in hash ranges before reduce ranges are read.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+The delivered columns may not show the identity, as with row ids, or identifier columns that are not selected. A row
+removed under one identity may then equal a row added under another one, in another reduce range. Their hash rows are
+in the same hash range. A moves file has the rows that cancel by reduce range (docs/developers/formats.md):
+
+    header | entry of range 0 | entry of range 1 | ... | block of range 1 | block of range 4 | ... | checksum
+
+A reduce task reads its own entry and, if it is not empty, its own block.
+"""
+
+import logging
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.plan_document import moves_key
+from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError, load_coalesce_plan
+from icefloe.batch.sums import Sums
+from icefloe.changes.consolidate import consolidate
+from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.shuffle.blocks import decode_block, encode_block
-from icefloe.shuffle.coalesce import reduce_ids
-from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, task_folder
+from icefloe.errors import TerminalError
+from icefloe.shuffle.block_file import SpilledRows
+from icefloe.shuffle.blocks import CorruptBlockError, HashRows, decode_block, encode_block
+from icefloe.shuffle.coalesce import NUM_PARTS, CoalescePlan, part_ids, reduce_ids
+from icefloe.shuffle.extents import RangeExtents
+from icefloe.shuffle.fetch import fetch_blocks
+from icefloe.storage.local_folders import KeepsLocalFiles, local_folders, on_local_disk, task_folder
+from icefloe.storage.requests import map_parallel
+from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 
-CANNOT_KEEP: Final = "the rows that are compared across identities cannot be kept on local disk"
-_MAX_BYTES: Final = 1 << 31
-_SCHEMA: Final = pa.schema(
-    [
-        *(pa.field(name, pa.uint64()) for name in ("row_high", "row_low", "identity_high", "identity_low")),
-        pa.field("change_ordinal", pa.int32()),
-        pa.field("weight", pa.int64()),
-    ]
-)
-_RECORD: Final = np.dtype([(field.name, field.type.to_pandas_dtype()) for field in _SCHEMA])
-_BYTES_PER_ROW: Final = 176
-"""Two hashes, ordinal and weight of a row that waits, once as it came and once in order; its partition and place."""
-_LEAST_WAITING_ROWS: Final = 1 << 17
-_ROWS_PER_MARK: Final = 256
+__all__ = ["CancelledRows", "load_moves", "write_moves"]
+
+logger = logging.getLogger(__name__)
+
+_BYTES_PER_ROW: Final = 192
+"""Two hashes, ordinal and weight of a row, and memory to consolidate and compare them."""
+_MAX_SLICE_BITS: Final = 10
+_LEAST_ROWS: Final = 16
+_PIECE_ROWS: Final = 1 << 18
+_MAGIC: Final = b"IFMV"
+_VERSION: Final = 1
+_HEADER: Final = struct.Struct(">4sII")
+_CRC32: Final = struct.Struct(">I")
+_ENTRY: Final = struct.Struct(">QQI")
+_ENTRIES_AT: Final = _HEADER.size + _CRC32.size
+_ENTRY_BYTES: Final = _ENTRY.size + _CRC32.size
+_READ_BYTES: Final = 8 << 20
+_MAX_BLOCK_BYTES: Final = 1 << 31
+_CANNOT_KEEP: Final = "the rows that are compared across identities cannot be kept on local disk"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WeightedHashes:
-    """Rows by their hashes, and their weights; all arrays have one length.
-
-    Attributes:
-        change_ordinals: 0 if changes are net.
-        weights: of each row, or to add to it.
-    """
-
-    row_hashes: RowHashes
-    identity_hashes: RowHashes
-    change_ordinals: NDArray[np.int32]
-    weights: NDArray[np.int64]
-
-    @classmethod
-    def none(cls) -> Self:
-        """No rows."""
-        return cls._of(np.zeros(0, _RECORD))
-
-    @classmethod
-    def concat(cls, parts: Sequence[Self]) -> Self:
-        """The rows of all parts in order."""
-        return cls(
-            row_hashes=RowHashes.concat(part.row_hashes for part in parts),
-            identity_hashes=RowHashes.concat(part.identity_hashes for part in parts),
-            change_ordinals=np.concatenate([np.zeros(0, np.int32), *(part.change_ordinals for part in parts)]),
-            weights=np.concatenate([np.zeros(0, np.int64), *(part.weights for part in parts)]),
+def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
+    """Writes the moves file of one hash range, or adopts an existing one."""
+    # Files of an earlier attempt count, whichever epoch it read: every attempt chooses the same rows. So a damaged file
+    # may also be replaced while somebody reads it.
+    key, store = moves_key(range_id), folder.store
+    if has_whole_moves(store, key):
+        return
+    extents, coalesce_plan = BatchExtents(folder, epoch).of(range_id), load_coalesce_plan(folder)
+    disk = local_folders(os.environ)[0]
+    rows = extents.most_rows
+    with ExitStack() as owned:
+        found = owned.enter_context(
+            matched_rows(
+                _pieces(folder, extents), rows=rows, coalesce_plan=coalesce_plan, memory_bytes=folder.memory_bytes
+            )
         )
+        with on_local_disk(_CANNOT_KEEP):
+            path = owned.enter_context(task_folder("moves", disk)) / "moves"
+            cancelled = write_moves_file(path, found, num_ranges=len(coalesce_plan.ranges))
+        if not store.create(key, path) and not has_whole_moves(store, key):
+            store.put(key, path)
+    logger.info("hash range %d: %d of %d rows changed their identity only", range_id, cancelled, rows)
 
-    def ordered(self) -> Self:
-        """Rows in an order that depends on nothing but the rows, if no two are the same."""
-        return self.take(np.lexsort(self._columns()[::-1]))
 
-    def take(self, positions: NDArray[np.int64]) -> Self:
-        """The rows at some positions."""
-        return type(self)(
-            row_hashes=self.row_hashes.take(positions),
-            identity_hashes=self.identity_hashes.take(positions),
-            change_ordinals=self.change_ordinals[positions],
-            weights=self.weights[positions],
+def _pieces(folder: BatchFolder, extents: RangeExtents) -> Iterator[HashRows]:
+    """Proven to be all hash rows of the range after the last."""
+    sums = Sums()
+    for piece in _tables(folder, extents):
+        rows = HashRows.of(piece)
+        sums.add_rows(rows.row_hashes, rows.change_ordinals, rows.weights)
+        yield rows._replace(change_ordinals=np.zeros_like(rows.change_ordinals)) if folder.plan.is_net else rows
+    what = f"hash range {extents.range_id} of batch {folder.plan.batch_number}"
+    sums.require(Sums(extents.ordinals), what=what)
+
+
+def _tables(folder: BatchFolder, extents: RangeExtents) -> Iterator[pa.RecordBatch]:
+    """In batches of about `_PIECE_ROWS`: each is cut into slices, and blocks may be small."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    blocks = fetch_blocks(
+        folder.store,
+        extents,
+        HashRows.schema(),
+        max_fetch_bytes=max(1, folder.memory_bytes // 8),
+        machine=folder.machine,
+    )
+    for batch in (batch for block in blocks for batch in block.batches):
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _PIECE_ROWS:
+            yield pa.concat_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+@contextmanager
+def matched_rows(
+    pieces: Iterable[HashRows], *, rows: int, coalesce_plan: CoalescePlan, memory_bytes: int
+) -> Iterator[SpilledRows]:
+    """The rows that cancel, by reduce range; on local disk until the context ends."""
+    bits = min(_MAX_SLICE_BITS, (max(1, -(-rows * _BYTES_PER_ROW // memory_bytes)) - 1).bit_length())
+    #   pieces -> slices by row hash: equal rows meet -> what cancels -> parts by range, by identity hash
+    # Only hashes go through it: 44 bytes on disk for a row of any size.
+    with _spilled(1 << bits, memory_bytes) as slices, _spilled(len(coalesce_plan.ranges), memory_bytes) as found:
+        for piece in pieces:
+            # If not all rows fit into memory, many may be copies of one row of one identity, which no slice divides.
+            kept = _consolidated(piece) if bits else piece
+            slices.add(kept.batch, _first_bits(kept.row_hashes, bits))
+        for number in range(1 << bits):
+            for cancelled in _cancelled(slices, number, memory_bytes=memory_bytes):
+                found.add(cancelled.batch, coalesce_plan.range_ids(cancelled.identity_hashes))
+        yield found
+
+
+def _spilled(num_parts: int, memory_bytes: int) -> SpilledRows:
+    return SpilledRows(HashRows.schema(), num_parts, memory_bytes=memory_bytes // 16, disk=local_folders(os.environ)[0])
+
+
+def _rows_of(spilled: SpilledRows, part: int) -> HashRows:
+    return HashRows.of(pa.Table.from_batches(spilled.batches(part), HashRows.schema()))
+
+
+def _cancelled(slices: SpilledRows, number: int, *, memory_bytes: int) -> Iterator[HashRows]:
+    rows, most_rows = int(slices.rows[number]), max(_LEAST_ROWS, memory_bytes // _BYTES_PER_ROW)
+    if rows <= most_rows:
+        left = _consolidated(_rows_of(slices, number))
+        yield from _changed(lambda: [left])
+        return
+    # Many identities have equal rows. So the slice is cut by identity, and the parts are read twice.
+    bits = min(_MAX_SLICE_BITS, (-(-rows // most_rows) - 1).bit_length())
+    with _spilled(1 << bits, memory_bytes) as parts:
+        for batch in slices.batches(number):
+            parts.add(batch, _first_bits(HashRows.of(batch).identity_hashes, bits))
+        yield from _changed(lambda: (_consolidated(_rows_of(parts, part)) for part in range(1 << bits)))
+
+
+def _changed(pieces: Callable[[], Iterable[HashRows]]) -> Iterator[HashRows]:
+    """Pieces are read twice: for the common weight of equal rows, then for the identities it is taken from."""
+    shared = SharedWeights()
+    for rows in pieces():
+        shared.add(rows.row_hashes, rows.change_ordinals, rows.weights)
+    for rows in pieces():
+        positions, changes = shared.cancelled(
+            row_hashes=rows.row_hashes,
+            identity_hashes=rows.identity_hashes,
+            change_ordinals=rows.change_ordinals,
+            weights=rows.weights,
         )
+        yield rows.take(positions)._replace(weights=changes)
 
-    def split(self, numbers: NDArray[np.int32], count: int) -> dict[int, Self]:
-        """Rows by number, without empty ones."""
-        # NumPy sorts few bits faster.
-        order = np.argsort(numbers.astype(np.min_scalar_type(count)), kind="stable")
-        counts = np.bincount(numbers, minlength=count)
-        starts = np.cumsum(counts) - counts
-        return {
-            number: self.take(order[starts[number] : starts[number] + counts[number]])
-            for number in np.flatnonzero(counts).tolist()
-        }
 
-    def slice(self, start: int, stop: int) -> Self:
-        """Rows of a slice, not copied."""
-        return type(self)(
-            row_hashes=self.row_hashes.slice(start, stop),
-            identity_hashes=self.identity_hashes.slice(start, stop),
-            change_ordinals=self.change_ordinals[start:stop],
-            weights=self.weights[start:stop],
+def _consolidated(rows: HashRows) -> HashRows:
+    keys = combined_hashes(rows.row_hashes, rows.identity_hashes)
+    positions, weights = consolidate(keys, rows.change_ordinals, rows.weights)
+    return rows.take(positions)._replace(weights=weights)
+
+
+def _first_bits(hashes: RowHashes, bits: int) -> NDArray[np.int32]:
+    """Equal hashes are in the same slice."""
+    return (hashes.high >> np.uint64(64 - bits)).astype(np.int32) if bits else np.zeros(len(hashes), np.int32)
+
+
+def write_moves_file(path: Path, found: SpilledRows, *, num_ranges: int) -> int:
+    """Writes a file on local disk; the same rows give the same bytes. Holds one range at a time."""
+    entries, rows = [], 0
+    with path.open("w+b") as file:
+        file.write(bytes(_ENTRIES_AT + num_ranges * _ENTRY_BYTES))
+        for range_id in range(num_ranges):
+            moves = _rows_of(found, range_id)
+            block = encode_block([moves.ordered().batch]) if len(moves.weights) else b""
+            entries.append(_sealed(_ENTRY.pack(file.tell() if block else 0, len(block), zlib.crc32(block))))
+            rows += len(moves.weights)
+            file.write(block)
+        file.seek(0)
+        file.write(b"".join([_sealed(_HEADER.pack(_MAGIC, _VERSION, num_ranges)), *entries]))
+        file.seek(0)
+        crc32 = 0
+        while data := file.read(_READ_BYTES):
+            crc32 = zlib.crc32(data, crc32)
+        file.write(_CRC32.pack(crc32))
+    return rows
+
+
+def has_whole_moves(store: Store, key: str) -> bool:
+    """True if there is a moves file and every byte is as it was written."""
+    size_bytes = store.size(key)
+    if size_bytes is None or size_bytes < _ENTRIES_AT + _CRC32.size:
+        return False
+    crc32, end = 0, size_bytes - _CRC32.size
+    for start in range(0, end, _READ_BYTES):
+        [data] = store.get_ranges(key, [(start, min(end, start + _READ_BYTES))])
+        crc32 = zlib.crc32(data, crc32)
+    return _CRC32.pack(crc32) == store.get_ranges(key, [(end, size_bytes)])[0]
+
+
+class MovesEntry(NamedTuple):
+    """The place of a reduce range's rows in a moves file; no bytes: it has none there."""
+
+    offset: int
+    length: int
+    crc32: int
+
+
+def read_entry(store: Store, key: str, range_id: int) -> MovesEntry:
+    """Place of the rows of one reduce range."""
+    entry_at = _ENTRIES_AT + range_id * _ENTRY_BYTES
+    header, entry = store.get_ranges(key, [(0, _ENTRIES_AT), (entry_at, entry_at + _ENTRY_BYTES)])
+    magic, version, _ = _HEADER.unpack(_unsealed(header))
+    if (magic, version) != (_MAGIC, _VERSION):
+        raise TerminalError(
+            f"{store.url}/{key} is a moves file of version {version}, and this release knows version {_VERSION}; "
+            "another release wrote it, go on with that release"
         )
-
-    def to_bytes(self) -> bytes:
-        """One shuffle block, with its checksum; never empty, because a file that lost its bytes is."""
-        rows = pa.RecordBatch.from_arrays([pa.array(values) for values in self._columns()], schema=_SCHEMA)
-        return encode_block([rows])
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Reverses ``to_bytes``."""
-        rows = pa.Table.from_batches(decode_block(data, _SCHEMA, max_bytes=_MAX_BYTES), _SCHEMA)
-        return cls._from_columns([column.to_numpy() for column in rows.columns])
-
-    def append_to(self, path: Path) -> None:
-        """Appends the rows to a file of this process."""
-        records = np.empty(len(self.weights), _RECORD)
-        for name, values in zip(_SCHEMA.names, self._columns(), strict=True):
-            records[name] = values
-        with path.open("ab") as file:
-            records.tofile(file)
-
-    @classmethod
-    def from_file(cls, path: Path, *, start: int = 0, rows: int = -1) -> Self:
-        """Appended rows: as many as given, or all from ``start`` on."""
-        return cls._of(np.fromfile(path, _RECORD, rows, offset=start * _RECORD.itemsize))
-
-    @classmethod
-    def _of(cls, records: NDArray[np.void]) -> Self:
-        return cls._from_columns([np.ascontiguousarray(records[name]) for name in _SCHEMA.names])
-
-    @classmethod
-    def _from_columns(cls, columns: Sequence[NDArray[Any]]) -> Self:
-        row_high, row_low, identity_high, identity_low, ordinals, weights = columns
-        return cls(
-            row_hashes=RowHashes(row_high, row_low),
-            identity_hashes=RowHashes(identity_high, identity_low),
-            change_ordinals=ordinals,
-            weights=weights,
-        )
-
-    def _columns(self) -> list[NDArray[Any]]:
-        lanes = (self.row_hashes.high, self.row_hashes.low, self.identity_hashes.high, self.identity_hashes.low)
-        return [*lanes, self.change_ordinals, self.weights]
+    return MovesEntry(*_ENTRY.unpack(_unsealed(entry)))
 
 
-class SpilledMoves(KeepsLocalFiles):
-    """Rows on local disk, by number; more of them than memory holds."""
-
-    def __init__(self, folder: Path | None) -> None:
-        super().__init__()
-        with on_local_disk(CANNOT_KEEP):
-            self._folder = self._owned.enter_context(task_folder("moves", folder))
-
-    def add(self, rows: WeightedHashes, numbers: NDArray[np.int32], count: int) -> None:
-        """Adds rows under their numbers, below ``count``."""
-        with on_local_disk(CANNOT_KEEP):
-            for number, part in rows.split(numbers, count).items():
-                part.append_to(self._path(number))
-
-    def of(self, number: int) -> WeightedHashes:
-        """All rows of a number."""
-        path = self._path(number)
-        with on_local_disk(CANNOT_KEEP):
-            return WeightedHashes.from_file(path) if path.exists() else WeightedHashes.none()
-
-    def rows_of(self, number: int) -> int:
-        """Count of the rows of a number."""
-        path = self._path(number)
-        with on_local_disk(CANNOT_KEEP):
-            return path.stat().st_size // _RECORD.itemsize if path.exists() else 0
-
-    def pieces_of(self, number: int, rows: int) -> Iterator[WeightedHashes]:
-        """Rows of a number, in pieces of at most ``rows``."""
-        for start in range(0, self.rows_of(number), rows):
-            with on_local_disk(CANNOT_KEEP):
-                yield WeightedHashes.from_file(self._path(number), start=start, rows=rows)
-
-    def _path(self, number: int) -> Path:
-        return self._folder / str(number)
+def read_moves(store: Store, key: str, entry: MovesEntry) -> HashRows:
+    """Rows of one reduce range."""
+    [block] = store.get_ranges(key, [(entry.offset, entry.offset + entry.length)])
+    if zlib.crc32(block) != entry.crc32:
+        raise _corrupt(block)
+    batches = decode_block(block, HashRows.schema(), max_bytes=_MAX_BLOCK_BYTES)
+    return HashRows.of(pa.Table.from_batches(batches, HashRows.schema()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Places:
-    """Upper halves of hashes, ordered by reduce partition, identity and row."""
-
-    partitions: NDArray[np.int32]
-    identities: NDArray[np.uint64]
-    rows: NDArray[np.uint64]
-
-    @classmethod
-    def of(cls, rows: WeightedHashes, num_partitions: int) -> Self:
-        partitions = reduce_ids(rows.identity_hashes, num_partitions)
-        return cls(partitions=partitions, identities=rows.identity_hashes.high, rows=rows.row_hashes.high)
-
-    def order(self) -> NDArray[np.int64]:
-        return np.lexsort((self.rows, self.identities, self.partitions))
-
-    def take(self, positions: NDArray[np.int64] | slice) -> Self:
-        return type(self)(
-            partitions=self.partitions[positions], identities=self.identities[positions], rows=self.rows[positions]
-        )
-
-    def between(self, least: "_Places", most: "_Places") -> tuple[int, int]:
-        """First place not below ``least``, and first above ``most``."""
-        first, after = 0, len(self.partitions)
-        for values, low, high in (
-            (self.partitions, least.partitions, most.partitions),
-            (self.identities, least.identities, most.identities),
-            (self.rows, least.rows, most.rows),
-        ):
-            some = values[first:after]
-            below, up_to = int(np.searchsorted(some, low[0])), int(np.searchsorted(some, high[0], "right"))
-            first, after = first + below, first + up_to
-            if low[0] != high[0]:
-                break
-        return first, after
+def _sealed(data: bytes) -> bytes:
+    return data + _CRC32.pack(zlib.crc32(data))
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    rows: WeightedHashes
-    places: _Places
-
-    def between(self, least: _Places, most: _Places) -> WeightedHashes:
-        return self.rows.slice(*self.places.between(least, most))
+def _unsealed(data: bytes) -> bytes:
+    content, seal = data[: -_CRC32.size], data[-_CRC32.size :]
+    if _CRC32.pack(zlib.crc32(content)) != seal:
+        raise _corrupt(data)
+    return content
 
 
-@dataclass(frozen=True, slots=True)
-class _SpilledRun:
-    """Rows in a file; one of `_ROWS_PER_MARK` is in memory."""
+def _corrupt(data: bytes) -> CorruptBlockError:
+    reason = "bytes of a moves file do not match their checksum"
+    return CorruptBlockError(reason, size_bytes=len(data), reason=reason)
 
-    path: Path
-    marks: _Places
-    num_partitions: int
 
-    def between(self, least: _Places, most: _Places) -> WeightedHashes:
-        first, after = self.marks.between(least, most)
-        # Rows behind the last mark that is too low may be high enough.
-        start, stop = max(0, first - 1) * _ROWS_PER_MARK, after * _ROWS_PER_MARK
-        with on_local_disk(CANNOT_KEEP):
-            rows = WeightedHashes.from_file(self.path, start=start, rows=stop - start)
-        return _Run(rows, _Places.of(rows, self.num_partitions)).between(least, most)
+def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Iterator[HashRows]:
+    """The rows to cancel, part by part; none if the delivered columns show the identity."""
+    if not folder.shape.is_identity_carried:
+        return
+
+    def entry_of(key: str) -> MovesEntry:
+        with _needed(folder, key, range_id):
+            return read_entry(folder.store, key, range_id)
+
+    def rows_of(found: tuple[str, MovesEntry]) -> HashRows:
+        with _needed(folder, found[0], range_id):
+            return read_moves(folder.store, *found)
+
+    at_once = folder.store.requests_at_once
+    keys = [moves_key(hash_range_id) for hash_range_id in extents.hash_range_ids]
+    entries = map_parallel(entry_of, keys, at_once=at_once)
+    filled = [(key, entry) for key, entry in zip(keys, entries, strict=True) if entry.length]
+    # Most rows of a hash range may be of this reduce range, so not all blocks fit into memory.
+    for some in _together(filled, most_bytes=folder.memory_bytes // 16):
+        yield from map_parallel(rows_of, some, at_once=at_once)
+
+
+@contextmanager
+def _needed(folder: BatchFolder, key: str, range_id: int) -> Iterator[None]:
+    """Names the file that a range lacks."""
+    try:
+        yield
+    except (KeyMissingError, RangeMissingError, CorruptBlockError) as cause:
+        url = folder.store.url
+        raise ReduceInputGoneError(
+            f"the moves file {url}/{key}, which range {range_id} needs, is gone or damaged: run again, the next try of "
+            "shuffle_read writes it once more",
+            url=url,
+            key=key,
+            are_extents=False,
+        ) from cause
+
+
+def _together(
+    found: Sequence[tuple[str, MovesEntry]], *, most_bytes: int
+) -> Iterator[Sequence[tuple[str, MovesEntry]]]:
+    """Neighbouring entries whose blocks fit together, at least one."""
+    some: list[tuple[str, MovesEntry]] = []
+    size_bytes = 0
+    for key, entry in found:
+        if some and size_bytes + entry.length > most_bytes:
+            yield some
+            some, size_bytes = [], 0
+        some.append((key, entry))
+        size_bytes += entry.length
+    if some:
+        yield some
 
 
 class CancelledRows(KeepsLocalFiles):
-    """Takes the rows in any order, then gives those that a piece of the range may hold.
+    """Takes the moves of a range, then gives those that a piece of the range may hold.
 
-    One identity may have most of them. So they wait in memory up to a sixteenth of the task's memory, then go to disk
-    as a run in the order of partition, identity and row, in which the pieces of a range are neighbours. A context
-    manager: it owns temporary files.
+    They may be more than memory holds. So they are kept by reduce partition, or those of a range of one partition by
+    the parts that it is divided into: pieces come partition by partition, and part by part. A context manager: it owns
+    a temporary file.
     """
 
-    def __init__(self, num_partitions: int, *, memory_bytes: int, disk: Path | None = None) -> None:
+    def __init__(self, extents: RangeExtents, *, num_partitions: int, memory_bytes: int) -> None:
         super().__init__()
         self._num_partitions = num_partitions
-        self._most_waiting = max(_LEAST_WAITING_ROWS, memory_bytes // 16 // _BYTES_PER_ROW)
-        self._disk = disk
-        self._folder: Path | None = None
-        self._waiting: list[WeightedHashes] = []
-        self._waiting_rows = 0
-        self._runs: list[_Run | _SpilledRun] = []
+        self._start = extents.start
+        self._is_one = extents.stop == extents.start + 1
+        num_parts = NUM_PARTS if self._is_one else extents.stop - extents.start
+        self._spilled = self._owned.enter_context(_spilled(num_parts, memory_bytes))
 
-    def add(self, rows: WeightedHashes) -> None:
-        """Takes rows."""
-        for start in range(0, len(rows.weights), self._most_waiting):
-            some = rows.slice(start, start + self._most_waiting)
-            if self._waiting_rows + len(some.weights) > self._most_waiting:
-                self._spill()
-            self._waiting.append(some)
-            self._waiting_rows += len(some.weights)
+    def add(self, rows: HashRows) -> None:
+        """Takes moves."""
+        self._spilled.add(rows.batch, self._parts(rows.identity_hashes))
 
-    def of(self, hashes: RowHashes, identities: RowHashes) -> WeightedHashes:
-        """Rows that a piece of one reduce partition may hold, and perhaps a few more."""
-        if self._waiting:
-            self._runs.append(_Run(*self._in_order()))
-        partitions = reduce_ids(identities.slice(0, 1), self._num_partitions)
-        least, most = (
-            _Places(
-                partitions=partitions,
-                identities=np.array([end(identities.high)]),
-                rows=np.array([end(hashes.high)]),
-            )
-            for end in (np.min, np.max)
-        )
-        return WeightedHashes.concat([run.between(least, most) for run in self._runs])
+    def of(self, keys: RowHashes, identities: RowHashes) -> Iterator[HashRows]:
+        """The moves of rows with these `combined_hashes`, and perhaps a few more."""
+        is_filled = self._spilled.rows > 0
+        if not is_filled.any():
+            return
+        for part in np.unique(self._parts(identities)).tolist():
+            for batch in self._spilled.batches(part) if is_filled[part] else ():
+                rows = HashRows.of(batch)
+                own = np.isin(combined_hashes(rows.row_hashes, rows.identity_hashes).low, keys.low)
+                yield rows.take(np.flatnonzero(own))
 
-    def _in_order(self) -> tuple[WeightedHashes, _Places]:
-        rows = WeightedHashes.concat(self._waiting)
-        self._waiting, self._waiting_rows = [], 0
-        places = _Places.of(rows, self._num_partitions)
-        order = places.order()
-        return rows.take(order), places.take(order)
-
-    def _spill(self) -> None:
-        with on_local_disk(CANNOT_KEEP):
-            if self._folder is None:
-                self._folder = self._owned.enter_context(task_folder("moves", self._disk))
-            rows, places = self._in_order()
-            path = self._folder / str(len(self._runs))
-            rows.append_to(path)
-        self._runs.append(_SpilledRun(path, places.take(slice(None, None, _ROWS_PER_MARK)), self._num_partitions))
+    def _parts(self, identities: RowHashes) -> NDArray[np.int32]:
+        if self._is_one:
+            return part_ids(identities).astype(np.int32)
+        return reduce_ids(identities, self._num_partitions) - np.int32(self._start)

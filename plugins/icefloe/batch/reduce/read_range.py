@@ -1,9 +1,8 @@
 """Phase two of the shuffle: one reduce range, from shuffle blocks to changes."""
 
 import logging
-import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,9 +11,8 @@ from numpy.typing import NDArray
 
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents
-from icefloe.batch.reduce.moves import CancelledRows, WeightedHashes
+from icefloe.batch.reduce.moves import CancelledRows, load_moves
 from icefloe.batch.reduce.range_rows import RangeRows, RowDivision, RowGroup
-from icefloe.batch.reduce.write_moves import load_moves
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
 from icefloe.batch.sums import Sums
 from icefloe.changes.alignment import aligned_batches
@@ -23,9 +21,9 @@ from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
 from icefloe.changes.updates import net_changes, pair_updates
-from icefloe.shuffle.blocks import BlockRows, block_schema
+from icefloe.shuffle.blocks import BlockRows, HashRows, block_schema
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.storage.local_folders import KeepsLocalFiles, local_folders
+from icefloe.storage.local_folders import KeepsLocalFiles
 from icefloe.storage.requests import Requests
 
 __all__ = ["range_changes", "read_range"]
@@ -79,8 +77,8 @@ def range_changes(
     shuffled, extents = folder.shuffled_form, batch_extents.of(range_id)
     expected = Sums(extents.ordinals)
     rows = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes, machine=folder.machine)
-    disk = local_folders(os.environ)[0]
-    with CancelledRows(folder.plan.num_partitions, memory_bytes=folder.memory_bytes, disk=disk) as cancelled:
+    num_partitions = folder.plan.num_partitions
+    with CancelledRows(extents, num_partitions=num_partitions, memory_bytes=folder.memory_bytes) as cancelled:
         for some in load_moves(folder, batch_extents, range_id):
             expected.add_rows(some.row_hashes, some.change_ordinals, some.weights)
             cancelled.add(some)
@@ -189,27 +187,29 @@ class GroupChanges:
             )
             positions = positions[kept]
         if self._cancelled is not None and identities is not None and len(hashes):
-            cancelled = self._cancelled.of(hashes, identities)
-            if len(cancelled.weights):
-                kept, weights = self._without(cancelled, keys.take(positions), ordinals, weights)
+            left = keys.take(positions)
+            cancelled = [*self._cancelled.of(left, identities)]
+            if cancelled:
+                kept, weights = self._without(cancelled, left, ordinals, weights)
                 positions, ordinals = positions[kept], ordinals[kept]
         return positions, weights, ordinals, last_ordinal
 
     def _without(
         self,
-        cancelled: WeightedHashes,
+        cancelled: Sequence[HashRows],
         keys: RowHashes,
         ordinals: NDArray[np.int32],
         weights: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Cancelled rows of other pieces match none here."""
+        moved = (combined_hashes(each.row_hashes, each.identity_hashes) for each in cancelled)
         own = np.zeros_like(ordinals) if self._plan.is_net else ordinals
         # What other identities cancel is added like rows of opposite weight. Amounts for rows of other pieces come out
         # after the keys and are left out.
         positions, sums = consolidate(
-            RowHashes.concat([keys, combined_hashes(cancelled.row_hashes, cancelled.identity_hashes)]),
-            np.concatenate([own, cancelled.change_ordinals]),
-            np.concatenate([weights, cancelled.weights]),
+            RowHashes.concat([keys, *moved]),
+            np.concatenate([own, *(each.change_ordinals for each in cancelled)]),
+            np.concatenate([weights, *(each.weights for each in cancelled)]),
         )
         is_own = positions < len(keys)
         return positions[is_own], sums[is_own]

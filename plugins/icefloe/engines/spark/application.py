@@ -20,7 +20,6 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.local_folders import on_local_disk
 from icefloe.threads import BegunThread
-from icefloe.units import format_bytes
 
 if TYPE_CHECKING:
     from icefloe.batch.context.session import PipelineSession
@@ -87,12 +86,6 @@ def _scope() -> str:
 
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _PACKAGE: Final = Path(__file__).parents[2]
-_MOST_BYTES: Final = 6 << 20
-"""Linux allows no more for environment and arguments together, however large the stack may be."""
-_SPARE_BYTES: Final = 128 << 10
-"""For the arguments, and for what the scripts of Spark add."""
-_BYTES_OF_AN_ENTRY: Final = 10
-"""Two separators and a pointer."""
 
 
 def link_package(folder: Path, *, package: Path = _PACKAGE) -> Path:
@@ -178,7 +171,6 @@ class SparkApplication:
             packages = link_package(folder) if runs_in_driver(master.url) else None
             py_files = build_package_zip(folder) if packages is None else None
         environment = driver_environment(environ, added, master=master, packages=packages)
-        refuse_large_environment(environment, credentials)
         return cls(
             path=SPARK_JOBS / f"{phase}.py",
             name=f"icefloe {pipeline.name} {phase}",
@@ -192,7 +184,7 @@ class SparkApplication:
         """The error that the system did not start spark-submit, although it is there."""
         return TransientError(
             f"spark-submit of {self.path.stem} could not be started ({one_line(cause)}): this machine may have no "
-            "memory or processes left; run again"
+            "memory or processes left, so run again; of too long arguments, shorten the certificates or the filter"
         )
 
     def silent_error(self, exit_code: int, last_lines: Sequence[str]) -> TransientError:
@@ -227,29 +219,8 @@ def refuse_pipeline(pipeline: Pipeline, master: SparkMaster, *, jobs: Path = SPA
     refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
 
 
-def refuse_session(session: "PipelineSession", master: SparkMaster, environ: Mapping[str, str]) -> None:
-    """Stops a batch whose jobs could not read the table, or could not be given what opens it."""
+def refuse_session(session: "PipelineSession", master: SparkMaster) -> None:
+    """Stops a batch whose jobs could not read the table."""
     pipeline = session.pipeline
     urls = {f"the location of {pipeline.table}": session.table.location()}
     refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
-    handed = {**session.credentials.to_environment(), **session.settings.to_environment()}
-    refuse_large_environment(driver_environment(environ, handed, master=master), handed)
-
-
-def refuse_large_environment(environment: Mapping[str, str], handed: Mapping[str, str]) -> None:
-    size = sum(
-        len(os.fsencode(name)) + len(os.fsencode(value)) + _BYTES_OF_AN_ENTRY for name, value in environment.items()
-    )
-    most = min(os.sysconf("SC_ARG_MAX"), _MOST_BYTES) - _SPARE_BYTES
-    if size <= most:
-        return
-    # Airflow imports this module whenever it parses a DAG, and that one imports more than parsing needs.
-    from icefloe.batch.context.references import BatchReference
-
-    key, of_key = BatchReference.largest_option(handed)
-    raise TerminalError(
-        f"the environment of a Spark job would have {format_bytes(size)}, {format_bytes(of_key)} of it for {key}, and "
-        f"this system starts no program with more than {format_bytes(most)}: make that shorter (of certificates, name "
-        "a file with those that are needed), or set engine: local",
-        key=key,
-    )

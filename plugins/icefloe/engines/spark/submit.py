@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.task_attempt import JobError
-from icefloe.engines.spark.application import SparkApplication, refuse_pipeline, refuse_session
-from icefloe.engines.spark.master import SparkMaster, configured_master, refuse_other_java
+from icefloe.engines.spark.application import SparkApplication, refuse_pipeline
+from icefloe.engines.spark.master import SparkMaster, configured_master
 from icefloe.engines.spark.spark_conf import driver_environment, spark_advice, spark_conf
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
@@ -45,11 +44,6 @@ class SparkSubmit:
         return cls(pipeline=pipeline, master=master, environ=environ)
 
     @property
-    def cores(self) -> int | None:
-        """The cores of the master, if it names them."""
-        return self.master.cores
-
-    @property
     def advice(self) -> Sequence[str]:
         """Advice on Spark settings; see `spark_advice`."""
         return spark_advice(self.pipeline.spark.conf, master=self.master, environ=self.environ)
@@ -63,13 +57,7 @@ class SparkSubmit:
             warehouse=Path(tempfile.gettempdir()),
             environ=self.environ,
         )
-        environment = driver_environment(self.environ, {}, master=self.master)
-        _spark_submit(environment)
-        refuse_other_java(environment)
-
-    def check_session(self, session: PipelineSession) -> None:
-        """Proves that the workers can read the table, and that a driver can be given what opens it."""
-        refuse_session(session, self.master, self.environ)
+        _spark_submit(driver_environment(self.environ, {}, master=self.master))
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase and waits for it."""

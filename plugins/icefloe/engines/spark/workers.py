@@ -3,11 +3,10 @@
 Workers import this before their libraries are known to be the driver's, so it imports none of them.
 """
 
-import os
 import pickle
 import platform
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -16,60 +15,24 @@ from icefloe.errors import IcefloeError, TerminalError, TransientError
 _Result = TypeVar("_Result")
 
 
-class Executor(NamedTuple):
-    """The machine's name, and Spark's block folders, which no two executors share."""
+def final_result(result: _Result, *, most_tries: int) -> _Result:
+    """The result of a task, whose error names this host if there are others.
 
-    host: str
-    folders: str
+    Raises:
+        TransientError: another machine may not meet the error, and Spark has tries of ``most_tries`` left.
+    """
+    error = getattr(result, "error", None)
+    if most_tries == 1 or not isinstance(error, IcefloeError):
+        return result
+    from pyspark import TaskContext
 
-    @classmethod
-    def here(cls) -> "Executor":
-        """The executor of this Python worker."""
-        return cls(socket.gethostname(), os.environ.get("SPARK_LOCAL_DIRS", ""))
-
-    def refuse_if_in(self, avoided: Collection["Executor"], *, most_tries: int) -> None:
-        """Gives this worker's task back to Spark, which then keeps its stage away.
-
-        The last of ``most_tries`` is never refused: Spark would end the job, and with it the tasks that run elsewhere.
-        """
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        if self in avoided and context is not None and context.attemptNumber() + 1 < most_tries:
-            raise TransientError(f"tasks of this phase failed on host {self.host}: Spark gives this one to another")
-
-
-class PlacedResult(NamedTuple, Generic[_Result]):
-    """The result of a task and its executor."""
-
-    executor: Executor
-    result: _Result
-
-    @property
-    def error(self) -> IcefloeError | None:
-        """The error that the function returned, if it returned one in a named tuple."""
-        error = getattr(self.result, "error", None)
-        return error if isinstance(error, IcefloeError) else None
-
-    @property
-    def may_do_better_elsewhere(self) -> bool:
-        """True if the task failed by an error that another machine may not meet."""
-        return isinstance(self.error, TransientError) and not self.error.is_met_everywhere
-
-    def named(self) -> "PlacedResult[_Result]":
-        """The same, with the host in the sentence of its error."""
-        if self.error is None:
-            return self
-        return self._with(error=self.error.restated(f"{self.error.sentence}; it ran on host {self.executor.host}"))
-
-    def after(self, earlier: "PlacedResult[_Result]") -> "PlacedResult[_Result]":
-        """The same, with the requests of the try before."""
-        before, now = getattr(earlier.result, "requests", None), getattr(self.result, "requests", None)
-        return self if before is None or now is None else self._with(requests=before + now)
-
-    def _with(self, **changes: object) -> "PlacedResult[_Result]":
-        outcome: Any = self.result
-        return self._replace(result=outcome._replace(**changes))
+    context = TaskContext.get()
+    has_tries = context is not None and context.attemptNumber() + 1 < most_tries
+    if has_tries and isinstance(error, TransientError) and not error.is_met_everywhere:
+        raise error
+    outcome: Any = result
+    named: _Result = outcome._replace(error=error.restated(f"{error.sentence}; it ran on host {socket.gethostname()}"))
+    return named
 
 
 _LIBRARIES: Final = ("pyarrow", "numpy", "obstore", "lz4", "pyroaring", "pyiceberg", "pydantic")

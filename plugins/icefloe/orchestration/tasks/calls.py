@@ -263,7 +263,7 @@ def _send_status(status: PipelineStatus | None) -> None:
 def _cores_on_spark(session: PipelineSession) -> int | None:
     """The master's cores, if named; stops before its jobs could not read a batch."""
     master = usable_master(session.pipeline)
-    refuse_session(session, master, os.environ)
+    refuse_session(session, master)
     return master.cores
 
 

@@ -10,7 +10,6 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from icefloe.engines.spark.application import SPARK_JOBS, SparkApplication
-from icefloe.engines.spark.master import refuse_other_java
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import FlowTask
 from icefloe.memory_pool import share_heap
@@ -142,7 +141,6 @@ class SparkPhaseOperator(SparkSubmitOperator):
                 environ=os.environ,
                 credentials=driver_environment_of(pipeline, plan_result),
             )
-            refuse_other_java(application.environment)
             self.py_files = None if application.py_files is None else str(application.py_files)
             self.conf = dict(application.conf)
             self._conn_id = pipeline.spark.conn_id
