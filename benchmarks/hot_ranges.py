@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from benchmarks.figures import parser_of, write_figures
-from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.reduce.moves import write_moves
+from icefloe.batch.reduce.read_range import read_range
 from icefloe.flow import Phase
 from icefloe.memory_pool import share_heap
 from icefloe.shuffle import map_output

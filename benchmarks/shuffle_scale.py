@@ -84,7 +84,7 @@ def measured(maps: int, partitions: int, empty: float) -> ScaleFigures:
         folder = workshop.set(shuffle={"partitions": partitions}).open().batch_folder
         outputs = SyntheticOutputs(
             open_store(f"file://{place}/outputs"),
-            schema=folder.shuffled_form.schema,
+            schema=folder.shape.shuffled_schema,
             num_partitions=partitions,
             empty=empty,
         )

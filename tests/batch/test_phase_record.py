@@ -8,7 +8,7 @@ from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_pha
 from icefloe.batch.report import BatchReport
 from icefloe.errors import TransientError
 from icefloe.flow import Phase, Route
-from icefloe.shuffle.fetch import LostOutputs, NodeOutputsLostError
+from icefloe.shuffle.committed_output import CorruptMapOutputError, LostOutputs
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
@@ -115,7 +115,7 @@ def test_a_node_that_is_lost_is_recorded_before_its_outputs_are_made_again(store
 def lose_a_node_and_die(store: Store) -> None:
     reason = "it does not answer"
     nodes = (LostOutputs("a:1", reason, ((0, 0), (1, 0))),)
-    lost = NodeOutputsLostError(f"node a:1: {reason}", map_id=0, generation=0, reason=reason, nodes=nodes)
+    lost = CorruptMapOutputError(f"node a:1: {reason}", map_id=0, generation=0, reason=reason, nodes=nodes)
     with recorded_phase(store, "shuffle_read") as tally:
         tally.lose_nodes([lost, lost])
         raise BatchCommittedError("this end leaves no record, like a kill", batch_number=0)

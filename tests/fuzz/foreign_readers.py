@@ -189,7 +189,10 @@ def _blocks(_: Path) -> Sequence[bytes]:
 
 
 def _read_block(path: Path) -> list[Any]:
-    batches = decode_block(path.read_bytes(), BLOCK, max_bytes=64 << 20)
+    try:
+        batches = decode_block(path.read_bytes(), BLOCK, max_bytes=64 << 20)
+    except ValueError as damage:  # which `fetch_blocks` makes an error of the map output
+        raise TerminalError(str(damage)) from damage
     return pa.Table.from_batches(batches, BLOCK).to_pylist()
 
 

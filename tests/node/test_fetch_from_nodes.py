@@ -11,8 +11,9 @@ from icefloe.node.node_folder import NodeLostError, Piece, PieceFault, node_key
 from icefloe.shuffle import fetch
 from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import ReduceRange
+from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.shuffle.extents import RangeExtents
-from icefloe.shuffle.fetch import NodeOutputsLostError, fetch_blocks
+from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.storage.store import Store
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
@@ -98,6 +99,6 @@ def test_a_block_larger_than_a_reader_fetches_at_once_comes_in_pieces(
 def test_a_node_that_is_away_loses_all_its_outputs(
     store: MemoryStore, extents: RangeExtents, max_fetch_bytes: int
 ) -> None:
-    with pytest.raises(NodeOutputsLostError) as caught:
+    with pytest.raises(CorruptMapOutputError) as caught:
         fetched_ids(store, extents, Nodes(store, away=NODES[0]), max_fetch_bytes=max_fetch_bytes)
     assert caught.value.outputs == ((0, 0), (2, 0))

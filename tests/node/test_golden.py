@@ -12,7 +12,7 @@ from icefloe.node.machine import BatchPlace
 from icefloe.node.node_folder import NodeFolder, Piece, decode_pieces, decode_rows, encode_pieces, encode_rows
 from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import MapOutputRecord
-from icefloe.shuffle.extents_file import StoredExtents, store_extents
+from icefloe.shuffle.extents_file import StoredExtents
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
@@ -38,7 +38,7 @@ def written(tmp_path: Path) -> dict[str, bytes]:
     assert (tmp_path / "5f0c/7/0.0.a.data").stat().st_size == (record.data.size_bytes if record.data else None)
     ranges = [ReduceRange(range_id=0, start=0, stop=4)]
     extents = planned_extents(store, [record], ranges, table_schema=TABLE_SCHEMA, num_partitions=4)
-    store_extents(store, "0.extents", extents, extents[0].files)
+    StoredExtents.write(store, "0.extents", extents, extents[0].files)
     request = encode_pieces([Piece("5f0c/7/0.0.a.data", 90, 10, 20), Piece("5f0c/7/1.0.b.data", 30, 0, 30)])
     return {
         "0.0": store.objects["0.0"],

@@ -8,7 +8,6 @@ import pytest
 from icefloe.errors import TerminalError
 from icefloe.shuffle import blocks
 from icefloe.shuffle.blocks import (
-    CorruptBlockError,
     block_schema,
     compress_block,
     decode_block,
@@ -21,7 +20,7 @@ MAX_BYTES = 1 << 20
 
 
 def streamed(data, schema, *, max_bytes):
-    return list(stream_block(io.BytesIO(data), schema, size_bytes=len(data), max_bytes=max_bytes))
+    return list(stream_block(io.BytesIO(data), schema, max_bytes=max_bytes))
 
 
 WAYS = pytest.mark.parametrize("decode", [decode_block, streamed])
@@ -42,7 +41,7 @@ def test_rows_come_back_from_a_block(decode):
 def test_a_block_without_rows_is_not_empty_as_a_lost_one_is(decode):
     none = small_batch(0)
     assert pa.Table.from_batches(decode(encode_block([none]), none.schema, max_bytes=MAX_BYTES)).num_rows == 0
-    with pytest.raises(CorruptBlockError):
+    with pytest.raises(ValueError):
         decode(b"", none.schema, max_bytes=MAX_BYTES)
 
 
@@ -72,7 +71,7 @@ def test_every_flipped_byte_is_detected(decode):
     for position in range(len(data)):
         damaged = bytearray(data)
         damaged[position] ^= 0xFF
-        with pytest.raises(CorruptBlockError):
+        with pytest.raises(ValueError):
             decode(bytes(damaged), small_batch().schema, max_bytes=MAX_BYTES)
 
 
@@ -81,7 +80,7 @@ def test_every_truncation_and_trailing_bytes_are_detected(decode):
     data = encode_block([small_batch()])
     wrong = [data[:length] for length in range(len(data))] + [data + b"\0", data + data]
     for each in wrong:
-        with pytest.raises(CorruptBlockError):
+        with pytest.raises(ValueError):
             decode(memoryview(each), small_batch().schema, max_bytes=MAX_BYTES)
 
 
@@ -92,7 +91,7 @@ def test_a_header_that_declares_too_much_allocates_nothing(declared, decode):
     data[6:14] = declared.to_bytes(8, "little")
     header = bytes(data[4:14])
     data[14] = lz4_header_checksum(header)
-    with pytest.raises(CorruptBlockError, match=f"declares {declared} bytes"):
+    with pytest.raises(ValueError, match=f"declares {declared} bytes"):
         decode(bytes(data), small_batch().schema, max_bytes=1999)
 
 
@@ -122,7 +121,7 @@ def test_damage_that_both_checksums_miss_never_crashes(decode):
             for decoded in decode(block, batch.schema, max_bytes=MAX_BYTES):
                 assert decoded.schema == batch.schema
                 decoded.to_pylist()
-        except CorruptBlockError:
+        except ValueError:
             refused += 1
     assert refused > 100
 
@@ -164,7 +163,7 @@ def test_a_block_that_lz4_has_no_memory_to_read_is_not_damaged(decode, monkeypat
 @pytest.mark.parametrize("content", [b"x", b"\xff\xff\xff\xff\0\0\0\0", b"\xff\xff\xff\xff\xff\xff\xff\x7f", bytes(64)])
 def test_bytes_that_are_no_arrow_message_are_refused(content):
     block = b"".join(compress_block([content], content_bytes=len(content)))
-    with pytest.raises(CorruptBlockError):
+    with pytest.raises(ValueError):
         decode_block(block, small_batch().schema, max_bytes=MAX_BYTES)
 
 
@@ -180,5 +179,5 @@ def test_dictionaries_are_refused_at_any_depth():
 def test_a_frame_of_other_lz4_settings_is_refused(settings):
     content = small_batch().serialize()
     block = lz4.frame.compress(content, **{"content_checksum": True, "block_linked": True} | settings)
-    with pytest.raises(CorruptBlockError, match="header of a block"):
+    with pytest.raises(ValueError, match="header of a block"):
         decode_block(block, small_batch().schema, max_bytes=MAX_BYTES)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange, coalesce, create_coalesce_plan
+from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange, coalesce
 from shuffle.memory_store import MemoryStore
 
 SIZES = st.lists(st.one_of(st.just(0), st.integers(1, 100), st.integers(1, 10_000)), max_size=80)
@@ -107,8 +107,8 @@ def plan(*bounds, num_partitions=8):
 
 def test_a_plan_is_created_once_and_a_second_one_gives_way():
     store = MemoryStore()
-    first = create_coalesce_plan(store, "ranges.json", plan((0, 3), (5, 8)))
-    assert create_coalesce_plan(store, "ranges.json", plan((0, 8))) == first == plan((0, 3), (5, 8))
+    first = plan((0, 3), (5, 8)).created(store, "ranges.json")
+    assert plan((0, 8)).created(store, "ranges.json") == first == plan((0, 3), (5, 8))
 
 
 @pytest.mark.parametrize("bounds", [[(0, 3), (2, 8)], [(4, 8), (0, 2)], [(0, 9)]])

@@ -21,7 +21,7 @@ from icefloe.shuffle.blocks import block_schema
 from icefloe.shuffle.coalesce import BlockNumbers, CoalescePlan, ReduceRange, coalesce
 from icefloe.shuffle.committed_output import CorruptMapOutputError, MapOutputLog, MapOutputRecord, read_committed_output
 from icefloe.shuffle.extents import CollectedBlocks
-from icefloe.shuffle.extents_file import StoredExtents, store_extents
+from icefloe.shuffle.extents_file import StoredExtents
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
@@ -81,7 +81,7 @@ def written_plain() -> MemoryStore:
         ranges = coalesce(collected.partition_bytes, target_size_bytes=850, min_ranges=1, min_range_bytes=1)
         plan = CoalescePlan(num_partitions=PLAIN_P, target_size_bytes=850, ranges=ranges)
         store.put("ranges.json", dump_document(plan))
-        store_extents(store, "0.extents", collected.extents(ranges), collected.files)
+        StoredExtents.write(store, "0.extents", collected.extents(ranges), collected.files)
     MapOutputLog(store).void(0, 0, "the reason")
     return store
 
@@ -119,7 +119,7 @@ def written_divided() -> MemoryStore:
         write_twelve_rows(store, each, twelve_rows().row_hashes, map_id=map_id) for map_id, each in enumerate(numbers)
     ]
     extents = planned_extents(store, records, DIVIDED_RANGES, table_schema=TABLE_SCHEMA, num_partitions=P)
-    store_extents(store, "0.extents", extents, extents[0].files, has_parts=True)
+    StoredExtents.write(store, "0.extents", extents, extents[0].files, has_parts=True)
     store.put("ranges.json", dump_document(CoalescePlan.of(DIVIDED_RANGES, num_partitions=P, target_size_bytes=300)))
     return store
 
@@ -138,7 +138,7 @@ def written_hash_rows(memory_bytes: int = 1 << 20) -> MemoryStore:
     store.put("ranges.json", dump_document(plan))
     with CollectedBlocks(P + H) as collected:
         collected.add(output)
-        store_extents(store, "0.extents", collected.extents(plan.all_ranges), collected.files)
+        StoredExtents.write(store, "0.extents", collected.extents(plan.all_ranges), collected.files)
     return store
 
 

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -98,23 +99,24 @@ def write(writer, rows):
     )
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_spills_go_to_all_folders_in_turn_and_are_removed(tmp_path, fails):
+def test_spills_go_to_all_folders_in_turn_and_leave_nothing(tmp_path, monkeypatch):
     folders = [tmp_path / "a", tmp_path / "b"]
     for folder in folders:
         folder.mkdir()
-    try:
-        with open_writer(MemoryStore(), tmp_path, spill_folders=folders) as writer:
-            for start in range(0, 400, 40):
-                write(writer, some_rows(40, num_partitions=4, first_id=start))
-            sizes = [file.stat().st_size for folder in folders for file in folder.glob("*/*.blocks")]
-            assert len(sizes) == 2
-            assert max(sizes) < 2 * min(sizes)
-            if fails:
-                raise RuntimeError("the task died")
-            writer.commit(MapTaskCounts())
-    except RuntimeError:
-        assert fails
+    files, opened = [], tempfile.TemporaryFile
+
+    def watched(**options):
+        files.append((options["dir"], opened(**options)))
+        return files[-1][1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", watched)
+    with open_writer(MemoryStore(), tmp_path, spill_folders=folders) as writer:
+        for start in range(0, 400, 40):
+            write(writer, some_rows(40, num_partitions=4, first_id=start))
+        assert [folder for folder, _ in files] == folders
+        sizes = [file.seek(0, 2) for _, file in files]
+        assert max(sizes) < 2 * min(sizes)
+        writer.commit(MapTaskCounts())
     assert [list(folder.iterdir()) for folder in folders] == [[], []]
 
 
@@ -147,7 +149,7 @@ def test_a_local_disk_that_cannot_be_written_commits_nothing(tmp_path):
     store = MemoryStore()
     with open_writer(store, tmp_path, spill_folders=[tmp_path / "gone"]) as writer:
         write(writer, some_rows(40, num_partitions=4))
-        with pytest.raises(TransientError, match="no folder for temporary files can be made"):
+        with pytest.raises(TransientError, match="cannot be kept on local disk"):
             write(writer, some_rows(40, num_partitions=4))
     assert store.objects == {}
 

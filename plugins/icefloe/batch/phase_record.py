@@ -15,7 +15,6 @@ from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_doc
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import WORKING_TASKS, FlowTask, Route, batch_tasks
 from icefloe.shuffle.committed_output import CorruptMapOutputError
-from icefloe.shuffle.fetch import NodeOutputsLostError
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 
@@ -84,7 +83,7 @@ def lost_nodes(damaged: Iterable[CorruptMapOutputError]) -> tuple[LostNode, ...]
     outputs: dict[str, set[tuple[int, int]]] = {}
     reasons: dict[str, str] = {}
     for damage in damaged:
-        for node in damage.nodes if isinstance(damage, NodeOutputsLostError) else ():
+        for node in damage.nodes or ():
             outputs.setdefault(node.address, set()).update(node.outputs)
             reasons.setdefault(node.address, node.reason)
     return tuple(
@@ -93,12 +92,12 @@ def lost_nodes(damaged: Iterable[CorruptMapOutputError]) -> tuple[LostNode, ...]
     )
 
 
-def spare_busy_nodes(damaged: Iterable[CorruptMapOutputError], refusals: Counter[str]) -> None:
+def spare_busy_nodes(damaged: Sequence[CorruptMapOutputError], refusals: Counter[str]) -> None:
     """Nodes that were busy for one task only are asked once more: the damage names them no longer."""
-    of_nodes = [each for each in damaged if isinstance(each, NodeOutputsLostError)]
-    refusals.update(node.address for each in of_nodes for node in each.nodes if node.is_busy)
-    for each in of_nodes:
-        each.nodes = tuple(node for node in each.nodes if not node.is_busy or refusals[node.address] > 1)
+    refusals.update(node.address for each in damaged for node in each.nodes or () if node.is_busy)
+    for each in damaged:
+        if each.nodes is not None:
+            each.nodes = tuple(node for node in each.nodes if not node.is_busy or refusals[node.address] > 1)
 
 
 def merged_nodes(nodes: Iterable[LostNode]) -> tuple[LostNode, ...]:

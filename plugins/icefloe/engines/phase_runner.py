@@ -8,7 +8,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.phases import run_phase
 from icefloe.engines.local import LocalEngine
-from icefloe.engines.spark.application import refuse_session
+from icefloe.engines.spark.application import check_session
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
@@ -61,7 +61,7 @@ class PhaseRunner:
     def check_session(self, session: PipelineSession) -> None:
         """Proves that the phases can read the table; changes nothing."""
         if self.spark is not None:
-            refuse_session(session, self.spark.master)
+            check_session(session, self.spark.master)
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase of a batch; repeating it redoes only the missing results."""

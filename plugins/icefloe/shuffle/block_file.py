@@ -5,8 +5,7 @@ A process may have only some hundred files open, so one local file holds many sp
 
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, cast
@@ -15,13 +14,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.shuffle.blocks import compress_block, decode_block, decompress_block, split_batch
+from icefloe.errors import TransientError
+from icefloe.shuffle.blocks import compress_block, decompress_block, record_batches, split_batch
 from icefloe.shuffle.coalesce import order_by_reduce_id
 from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk
 
 __all__ = ["SpilledRows"]
 
 _ROWS_AT_ONCE: Final = 1 << 16
+_CANNOT_KEEP: Final = "spilled rows cannot be kept on local disk"
+_LARGEST_BUFFER_BYTES: Final = 256 << 20
 _FEW_ROWS: Final = 1 << 10
 
 
@@ -42,15 +44,6 @@ class BlockFile:
     @property
     def size_bytes(self) -> int:
         return int(self.offsets[-1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpilledRun:
-    """One spill: blocks in a local file that holds other runs too, offset from ``start``."""
-
-    path: Path
-    start: int
-    blocks: BlockFile
 
 
 class BlockFileWriter:
@@ -103,27 +96,6 @@ def write_rows(writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.i
             writer.append(int(block_id), (piece.serialize() for piece in pieces), content_bytes=content_bytes)
 
 
-def merge_runs(writer: BlockFileWriter, runs: Sequence[SpilledRun]) -> None:
-    """One block of all runs' messages; holds one run's block at a time."""
-    #   run 1    |0 0|2|          by block
-    #   run 2    |0|1 1|
-    #   merged   |0 0 0|1 1|2|
-    with ExitStack() as stack:
-        files = {path: stack.enter_context(path.open("rb")) for path in {run.path for run in runs}}
-        totals = np.sum([run.blocks.content_bytes for run in runs], axis=0)
-        for block_id in np.flatnonzero(totals).tolist():
-            # The content of a block is messages one after another, without a schema or an end. So contents of runs, end
-            # to end, are the content of the merged block, and no row is decoded.
-            contents = (_content(files[run.path], run, block_id) for run in runs if run.blocks.content_bytes[block_id])
-            writer.append(block_id, contents, content_bytes=int(totals[block_id]))
-
-
-def _content(file: BinaryIO, run: SpilledRun, block_id: int) -> bytes:
-    start, stop = run.blocks.offsets[block_id : block_id + 2].tolist()
-    file.seek(run.start + start)
-    return decompress_block(file.read(stop - start), max_bytes=int(run.blocks.content_bytes[block_id]))
-
-
 def _compact(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Arrow pads a slice's strings to 64 bytes with its neighbours' strings, a fifth of a block."""
     return pa.concat_batches([rows, rows.slice(0, 0)]) if rows.num_rows <= _FEW_ROWS else rows
@@ -136,15 +108,69 @@ def _windows(filled: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[N
         yield from np.split(filled, np.flatnonzero(np.diff(number)) + 1)
 
 
-_CANNOT_KEEP: Final = "the rows of a reduce range cannot be kept on local disk"
-_LARGEST_BUFFER_BYTES: Final = 256 << 20
+class SpilledRuns(KeepsLocalFiles):
+    """Spilled rows: runs of blocks, one after another in a file of each folder.
+
+    The files have no names, so a process that is killed leaves nothing. Use it as a context manager: it owns them.
+
+    Args:
+        folders: used in turn; None is the machine's temporary folder.
+    """
+
+    def __init__(self, folders: Sequence[Path | None]) -> None:
+        super().__init__()
+        self._folders = folders
+        self._files: list[BinaryIO] = []
+        self._runs: list[tuple[BinaryIO, int, BlockFile]] = []
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def add(self, num_blocks: int, write: Callable[[BlockFileWriter], object]) -> BlockFile:
+        """Adds a run of the blocks that are appended by ``write``."""
+        with on_local_disk(_CANNOT_KEEP):
+            if len(self._files) < len(self._folders):
+                file = tempfile.TemporaryFile(dir=self._folders[len(self._files)])  # noqa: SIM115 - the stack closes it
+                self._files.append(cast("BinaryIO", self._owned.enter_context(file)))
+            run_file = self._files[len(self._runs) % len(self._files)]
+            start = run_file.seek(0, 2)
+            writer = BlockFileWriter(run_file, num_blocks, is_spill=True)
+            write(writer)
+        blocks = writer.finish()
+        self._runs.append((run_file, start, blocks))
+        return blocks
+
+    def contents(self, block_id: int) -> Iterator[bytes]:
+        """The messages of a block, uncompressed, run by run."""
+        for file, start, blocks in self._runs:
+            content_bytes = int(blocks.content_bytes[block_id])
+            if content_bytes:
+                first, stop = blocks.offsets[block_id : block_id + 2].tolist()
+                try:
+                    with on_local_disk(_CANNOT_KEEP):
+                        file.seek(start + first)
+                        data = decompress_block(file.read(stop - first), max_bytes=content_bytes)
+                except ValueError as cause:
+                    raise TransientError(f"{_CANNOT_KEEP}: {cause}; check the disk, and run again") from cause
+                yield data
+
+    def merge_into(self, writer: BlockFileWriter) -> None:
+        """Appends one block of all runs' messages; holds one run's block at a time."""
+        #   run 1    |0 0|2|          by block
+        #   run 2    |0|1 1|
+        #   merged   |0 0 0|1 1|2|
+        totals = np.sum([blocks.content_bytes for _, _, blocks in self._runs], axis=0)
+        for block_id in np.flatnonzero(totals).tolist():
+            # The content of a block is messages one after another, without a schema or an end. So contents of runs, end
+            # to end, are the content of the merged block, and no row is decoded.
+            writer.append(block_id, self.contents(block_id), content_bytes=int(totals[block_id]))
 
 
 class SpilledRows(KeepsLocalFiles):
     """Takes rows with the number of their part, then gives a part's rows in the order they came.
 
     Rows wait in memory, then go to disk as a run with a block for each part. Use it as a context manager: it owns a
-    temporary file.
+    file without a name.
 
     Args:
         memory_bytes: of waiting rows; they are there twice while they are written.
@@ -156,9 +182,7 @@ class SpilledRows(KeepsLocalFiles):
         self._schema = schema
         self._num_parts = num_parts
         self._buffer_bytes = min(memory_bytes, _LARGEST_BUFFER_BYTES)
-        self._disk = disk
-        self._file: BinaryIO | None = None
-        self._runs: list[tuple[int, BlockFile]] = []
+        self._runs = self._owned.enter_context(SpilledRuns([disk]))
         self._waiting: list[tuple[pa.RecordBatch, NDArray[np.int32]]] = []
         self._waiting_bytes = 0
         self.content_bytes = np.zeros(num_parts, np.int64)
@@ -181,26 +205,11 @@ class SpilledRows(KeepsLocalFiles):
         rows = pa.concat_batches([batch for batch, _ in self._waiting])
         parts = np.concatenate([parts for _, parts in self._waiting])
         self._waiting, self._waiting_bytes = [], 0
-        with on_local_disk(_CANNOT_KEEP):
-            if self._file is None:
-                # It has no name, so a process that is killed leaves nothing.
-                file = tempfile.TemporaryFile(dir=self._disk)  # noqa: SIM115 - the stack closes it
-                self._file = cast("BinaryIO", self._owned.enter_context(file))
-            start = self._file.seek(0, 2)
-            writer = BlockFileWriter(self._file, self._num_parts, is_spill=True)
-            write_rows(writer, rows, parts, self._num_parts)
-        blocks = writer.finish()
-        self._runs.append((start, blocks))
+        blocks = self._runs.add(self._num_parts, lambda writer: write_rows(writer, rows, parts, self._num_parts))
         self.content_bytes += blocks.content_bytes
 
     def batches(self, part: int) -> Iterator[pa.RecordBatch]:
         """The rows of a part. Several parts can be read at once, but no rows added meanwhile."""
         self.flush()
-        for run_start, blocks in self._runs:
-            content_bytes = int(blocks.content_bytes[part])
-            if content_bytes and self._file is not None:
-                start, stop = blocks.offsets[part : part + 2].tolist()
-                with on_local_disk(_CANNOT_KEEP):
-                    self._file.seek(run_start + start)
-                    data = self._file.read(stop - start)
-                yield from decode_block(data, self._schema, max_bytes=content_bytes)
+        for content in self._runs.contents(part):
+            yield from record_batches(pa.BufferReader(content), len(content), self._schema)

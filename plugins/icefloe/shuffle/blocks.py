@@ -1,6 +1,7 @@
 """Shuffle blocks: a map task's rows for one reduce partition, one LZ4 frame of Arrow messages.
 
-The byte format is in docs/developers/formats.md, section "Data file".
+The byte format is in docs/developers/formats.md, section "Data file". Readers raise `ValueError` for damaged bytes,
+whose place only their callers know.
 
 Rows go by identity, so equal rows of two identities do not meet; their hash rows do, in a hash partition. A map
 output's hash partitions follow its reduce partitions:
@@ -19,10 +20,10 @@ from numpy.typing import NDArray
 
 from icefloe.changes.columns import CHANGE_ORDINAL, WEIGHT
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.errors import TerminalError, TransientError, lack_of_memory_named, one_line
+from icefloe.errors import TerminalError, lack_of_memory_named, one_line
 from icefloe.storage.local_folders import on_local_disk
 
-__all__ = ["BlockRows", "CorruptBlockError", "HashRows", "block_schema", "decode_block", "encode_block"]
+__all__ = ["BlockRows", "HashRows", "block_schema"]
 
 _FRAME_START: Final = bytes.fromhex("04224d18 4c 40")
 """LZ4's magic, then the flags every block has: version 1, linked blocks of 64 KiB, content size, content checksum."""
@@ -33,13 +34,6 @@ _DENSE: Final = 3
 """A few rows compress by a fifth better at LZ4's first dense level, in 25 microseconds more a block."""
 _MESSAGE_BYTES: Final = 16 << 20
 _MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
-
-
-class CorruptBlockError(TransientError):
-    """The bytes of a block are not those that a map task wrote; its map output must be redone."""
-
-    size_bytes: int
-    reason: str
 
 
 def block_schema(table_schema: pa.Schema) -> pa.Schema:
@@ -102,26 +96,24 @@ def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int)
         max_bytes: the most the block may hold uncompressed; nothing larger is ever allocated.
 
     Raises:
-        CorruptBlockError: damaged, truncated or trailing bytes, more than ``max_bytes``, or rows of another schema.
+        ValueError: damaged, truncated or trailing bytes, more than ``max_bytes``, or rows of another schema.
     """
     content = decompress_block(data, max_bytes=max_bytes)
     try:
-        return list(record_batches(pa.BufferReader(content), len(content), schema, size_bytes=len(data)))
+        return list(record_batches(pa.BufferReader(content), len(content), schema))
     except MemoryError as cause:
         # Messages are read in place. If there is room for all of them once more, a damaged one asked for too much;
         # otherwise this raises, because the process has no memory left.
         bytearray(len(content))
-        raise _unfit(len(data), cause) from cause
+        raise _unfit(cause) from cause
 
 
-def record_batches(
-    reader: pa.NativeFile, content_bytes: int, schema: pa.Schema, *, size_bytes: int
-) -> Iterator[pa.RecordBatch]:
+def record_batches(reader: pa.NativeFile, content_bytes: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     try:
         while reader.tell() < content_bytes:
             message = pa.ipc.read_message(reader)
             if message.type != "record batch":
-                raise corrupt_block(size_bytes, f"it holds an Arrow message of type {message.type!r}")
+                raise ValueError(f"it holds an Arrow message of type {message.type!r}")
             # Arrow trusts the offsets in a message. A wrong one would make a later kernel read outside of the buffer.
             batch = pa.ipc.read_record_batch(message, schema)
             batch.validate(full=True)
@@ -129,36 +121,40 @@ def record_batches(
     except MemoryError:
         raise
     except (pa.ArrowException, OSError, EOFError) as cause:
-        raise _unfit(size_bytes, cause) from cause
+        raise _unfit(cause) from cause
 
 
 def decompress_block(data: bytes | memoryview, *, max_bytes: int) -> bytes:
-    declared = declared_bytes(data, size_bytes=len(data), max_bytes=max_bytes)
+    declared = declared_bytes(data, max_bytes=max_bytes)
     try:
         # Not lz4.frame.decompress: it ignores bytes after the frame, and a second frame.
         with lack_of_memory_named():
             decompressor = lz4.frame.LZ4FrameDecompressor()
             content = decompressor.decompress(data, max_length=declared)
     except RuntimeError as cause:
-        raise corrupt_block(len(data), f"LZ4 refuses it: {one_line(cause)}") from cause
+        raise ValueError(f"LZ4 refuses it: {one_line(cause)}") from cause
     if len(content) != declared or not decompressor.eof or decompressor.unused_data:
-        raise corrupt_block(len(data), f"{len(content)} of {declared} bytes came out, or bytes follow the frame")
+        raise ValueError(f"{len(content)} of {declared} bytes came out, or bytes follow the frame")
     return content
 
 
-def declared_bytes(head: bytes | memoryview, *, size_bytes: int, max_bytes: int) -> int:
+def declared_bytes(head: bytes | memoryview, *, max_bytes: int) -> int:
     # Frames of other kinds (no checksum, a dictionary, LZ4's legacy format) would be decoded, but no map task writes
     # them.
     if bytes(head[: len(_FRAME_START)]) != _FRAME_START:
-        raise corrupt_block(size_bytes, "it does not start with the LZ4 frame header of a block")
+        raise ValueError("it does not start with the LZ4 frame header of a block")
     try:
         with lack_of_memory_named():
             declared = int(lz4.frame.get_frame_info(head)["content_size"])
     except RuntimeError as cause:
-        raise corrupt_block(size_bytes, f"LZ4 refuses it: {one_line(cause)}") from cause
+        raise ValueError(f"LZ4 refuses it: {one_line(cause)}") from cause
     if not 0 < declared <= max_bytes:
-        raise corrupt_block(size_bytes, f"its header declares {declared} bytes, expected 1 to {max_bytes}")
+        raise ValueError(f"its header declares {declared} bytes, expected 1 to {max_bytes}")
     return declared
+
+
+def _unfit(cause: Exception) -> ValueError:
+    return ValueError(f"its Arrow messages do not fit the schema: {one_line(cause)}")
 
 
 def _halves(batch: pa.RecordBatch, message_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -181,25 +177,14 @@ def _holds_dictionary(kind: pa.DataType) -> bool:
     return any(_holds_dictionary(kind.field(i).type) for i in range(kind.num_fields))
 
 
-def corrupt_block(size_bytes: int, reason: str) -> CorruptBlockError:
-    return CorruptBlockError(
-        f"a shuffle block of {size_bytes} bytes is damaged: {reason}; its map task must run again",
-        size_bytes=size_bytes, reason=reason,
-    )  # fmt: skip
-
-
-def _unfit(size_bytes: int, cause: Exception) -> CorruptBlockError:
-    return corrupt_block(size_bytes, f"its Arrow messages do not fit the schema: {one_line(cause)}")
-
-
 _HEAD_BYTES: Final = 64
 _READ_BYTES: Final = 1 << 20
 
 
-def stream_block(source: BinaryIO, schema: pa.Schema, *, size_bytes: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
+def stream_block(source: BinaryIO, schema: pa.Schema, *, max_bytes: int) -> Iterator[pa.RecordBatch]:
     """One batch at a time: the block may be larger than the task's memory."""
-    frame = FrameReader(source, size_bytes=size_bytes, max_bytes=max_bytes)
-    yield from record_batches(pa.PythonFile(frame, mode="r"), frame.content_bytes, schema, size_bytes=size_bytes)
+    frame = FrameReader(source, max_bytes=max_bytes)
+    yield from record_batches(pa.PythonFile(frame, mode="r"), frame.content_bytes, schema)
     frame.require_end()
 
 
@@ -208,11 +193,10 @@ class FrameReader:
 
     closed = False
 
-    def __init__(self, source: BinaryIO, *, size_bytes: int, max_bytes: int) -> None:
+    def __init__(self, source: BinaryIO, *, max_bytes: int) -> None:
         self._source = source
-        self._size_bytes = size_bytes
         self._waiting = source.read(_HEAD_BYTES)
-        self.content_bytes = declared_bytes(self._waiting, size_bytes=size_bytes, max_bytes=max_bytes)
+        self.content_bytes = declared_bytes(self._waiting, max_bytes=max_bytes)
         self._position = 0
         with lack_of_memory_named():
             self._decompressor = lz4.frame.LZ4FrameDecompressor()
@@ -241,9 +225,7 @@ class FrameReader:
         while not self._decompressor.eof and not surplus and not self._is_over:
             surplus = self._piece(1)
         if surplus or not self._decompressor.eof or self._decompressor.unused_data or self._source.read(1):
-            raise corrupt_block(
-                self._size_bytes, f"{self._position} of {self.content_bytes} bytes came out, or bytes follow the frame"
-            )
+            raise ValueError(f"{self._position} of {self.content_bytes} bytes came out, or bytes follow the frame")
 
     @property
     def _is_over(self) -> bool:
@@ -263,7 +245,7 @@ class FrameReader:
             with lack_of_memory_named():
                 return self._decompressor.decompress(data, max_length=most)
         except (RuntimeError, EOFError) as cause:
-            raise corrupt_block(self._size_bytes, f"LZ4 refuses it: {one_line(cause)}") from cause
+            raise ValueError(f"LZ4 refuses it: {one_line(cause)}") from cause
 
 
 _HASH_ROWS: Final = block_schema(
@@ -299,6 +281,15 @@ class HashRows(NamedTuple):
         """In an order that depends on nothing but the rows, if no two are the same."""
         rows, identities = self.row_hashes, self.identity_hashes
         return self.take(np.lexsort((self.change_ordinals, identities.low, identities.high, rows.low, rows.high)))
+
+    @classmethod
+    def of_block(cls, data: bytes, *, max_bytes: int) -> Self:
+        """The hash rows in a block; see `decode_block`."""
+        return cls.of(pa.Table.from_batches(decode_block(data, _HASH_ROWS, max_bytes=max_bytes), _HASH_ROWS))
+
+    def to_block(self) -> bytes:
+        """The hash rows as a block."""
+        return encode_block([self.batch])
 
     @staticmethod
     def schema() -> pa.Schema:

@@ -20,15 +20,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.storage.store import Store
 
-__all__ = [
-    "NUM_PARTS",
-    "BatchSizes",
-    "CoalescePlan",
-    "coalesce",
-    "create_coalesce_plan",
-    "part_ids",
-    "reduce_ids",
-]
+__all__ = ["BatchSizes", "CoalescePlan", "coalesce", "reduce_ids"]
 
 
 def reduce_ids(identity_hashes: RowHashes, num_partitions: int) -> NDArray[np.int32]:
@@ -256,6 +248,14 @@ class CoalescePlan:
             ),
         )
 
+    def created(self, store: Store, key: str) -> "CoalescePlan":
+        """Creates the document unless there is one; returns the one that counts: a zombie and its retry agree."""
+        # Results and extents are named after range ids. With other ranges under the same ids, the results of a first
+        # run would count for other rows.
+        if store.create(key, dump_document(self)):
+            return self
+        return load_document(CoalescePlan, store.get(key), what=f"the coalesce plan {store.url}/{key}")
+
     def range_ids(self, identity_hashes: RowHashes) -> NDArray[np.int32]:
         """The range that each row is in; its reduce partition must have one."""
         places = reduce_ids(identity_hashes, self.num_partitions).astype(np.int64) * NUM_PARTS
@@ -271,15 +271,6 @@ class CoalescePlan:
     def all_ranges(self) -> tuple[ReduceRange, ...]:
         """The ranges of reduce partitions and of hash partitions, by range id."""
         return self.ranges + self.hash_ranges
-
-
-def create_coalesce_plan(store: Store, key: str, plan: CoalescePlan) -> CoalescePlan:
-    """Creates the plan unless there is one; returns the one that counts: a zombie and its retry agree."""
-    # Results and extents are named after range ids. With other ranges under the same ids, the results of a first run
-    # would count for other rows.
-    if store.create(key, dump_document(plan)):
-        return plan
-    return load_document(CoalescePlan, store.get(key), what=f"the coalesce plan {store.url}/{key}")
 
 
 _SMALL_RANGE_FACTOR: Final = 0.2

@@ -34,6 +34,7 @@ from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = [
     "CorruptMapOutputError",
+    "LostOutputs",
     "MapOutputLog",
     "MapOutputRecord",
     "MissingMapOutputError",
@@ -43,18 +44,40 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 
+class LostOutputs(NamedTuple):
+    """The map outputs of a node that is lost.
+
+    Attributes:
+        outputs: map ids and generations.
+        is_busy: True if the node asked a task to come again, for as long as the task could wait.
+    """
+
+    address: str
+    reason: str
+    outputs: tuple[tuple[int, int], ...]
+    is_busy: bool = False
+
+
 class CorruptMapOutputError(TransientError):
-    """A map output is damaged or gone: its generation must be voided and its map task run again."""
+    """A map output is damaged or gone: its generation must be voided and its map task run again.
+
+    Attributes:
+        nodes: those that are away, or lost or changed a map output, so that none of their map outputs counts any more;
+            None if the map output is in the store.
+    """
 
     is_met_everywhere = True
     map_id: int
     generation: int
     reason: str
+    nodes: tuple[LostOutputs, ...] | None = None
 
     @property
     def outputs(self) -> tuple[tuple[int, int], ...]:
         """Map id and generation of each map output to void."""
-        return ((self.map_id, self.generation),)
+        if self.nodes is None:
+            return ((self.map_id, self.generation),)
+        return tuple(output for node in self.nodes for output in node.outputs)
 
     @classmethod
     def of(cls, map_id: int, generation: int, reason: str) -> "CorruptMapOutputError":

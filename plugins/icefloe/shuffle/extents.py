@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
-from icefloe.shuffle.coalesce import NUM_PARTS, WHOLE, ReduceRange, order_by_reduce_id, part_ids
+from icefloe.shuffle.coalesce import NUM_PARTS, WHOLE, ReduceRange, order_by_reduce_id, part_ids, reduce_ids
 from icefloe.shuffle.committed_output import CommittedOutput
 from icefloe.shuffle.index_file import OrdinalSums, PartitionStatistics
 from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk, scratch_file, task_folder
@@ -75,6 +75,17 @@ class RangeExtents:
         first, stop = self.parts or (0, NUM_PARTS)
         parts = part_ids(identity_hashes)
         return np.flatnonzero((parts >= first) & (parts < stop))
+
+    @property
+    def num_places(self) -> int:
+        """Places of the rows: one for each partition of the range, or the parts of its only one."""
+        return NUM_PARTS if self.stop == self.start + 1 else self.stop - self.start
+
+    def places(self, identity_hashes: RowHashes, num_partitions: int) -> NDArray[np.int32]:
+        """The place of each row of the range, in the order in which they are read."""
+        if self.stop == self.start + 1:
+            return part_ids(identity_hashes).astype(np.int32)
+        return reduce_ids(identity_hashes, num_partitions) - np.int32(self.start)
 
     def of_partition(self, reduce_id: int) -> "RangeExtents":
         """The blocks of one reduce partition of the range."""

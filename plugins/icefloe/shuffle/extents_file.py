@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.documents import digest_of
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError
 from icefloe.shuffle.coalesce import NUM_PARTS, WHOLE
 from icefloe.shuffle.extents import BLOCK, RangeExtents, ShuffledFile
 from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder
 from icefloe.storage.store import Store
 
-__all__ = ["CorruptExtentsError", "StoredExtents", "store_extents"]
+__all__ = ["StoredExtents"]
 
 _MAGIC: Final = b"IFEX"
 _VERSION: Final = 1
@@ -44,12 +44,6 @@ _EXTENT: Final = np.dtype([("output", ">u4"), ("blocks", ">u4"), ("offset", ">u8
 _NARROW: Final = 4
 _WIDE: Final = 8
 _HALF: Final = (1 << 64) - 1
-
-
-class CorruptExtentsError(TransientError):
-    """The bytes of extents are damaged; they must be written again from the commit records."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +92,7 @@ def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
     """The head, and its size in bytes."""
     ranges_at = _HEADER.size + _CRC32.size
     if len(data) < ranges_at or zlib.crc32(data[: _HEADER.size]) != _CRC32.unpack_from(data, _HEADER.size)[0]:
-        raise _corrupt("their header does not match its checksum")
+        raise ValueError("their header does not match its checksum")
     magic, version, flags, ranges, files, names_bytes, sections_key_bytes = _HEADER.unpack_from(data)
     if magic != _MAGIC or version != _VERSION:
         raise TerminalError(
@@ -110,7 +104,7 @@ def decode_head(data: bytes) -> tuple[ExtentsHead, int]:
     names_at = files_at + files * _FILE.itemsize
     end = names_at + names_bytes
     if len(data) < end + _CRC32.size or zlib.crc32(data[ranges_at:end]) != _CRC32.unpack_from(data, end)[0]:
-        raise _corrupt("their head does not match its checksum")
+        raise ValueError("their head does not match its checksum")
     entries = np.frombuffer(data, _FILE, files, files_at)
     stops = (names_at + np.cumsum(entries["key_bytes"], dtype=np.int64)).tolist()
     keys = [data[start:stop].decode() for start, stop in zip([names_at, *stops], stops, strict=False)]
@@ -147,7 +141,7 @@ def encode_section(extents: RangeExtents, *, has_parts: bool = False) -> bytes:
 def decode_section(data: bytes, head: ExtentsHead, range_id: int) -> RangeExtents:
     entry = head.ranges[range_id]
     if (len(data), zlib.crc32(data)) != (entry["length"], entry["crc32"]):
-        raise _corrupt(f"the section of range {range_id} does not match its checksum")
+        raise ValueError(f"the section of range {range_id} does not match its checksum")
     ordinals, pieces, count, width = _SECTION.unpack_from(data)
     pieces_at = _SECTION.size + ordinals * _ORDINAL.size
     of_output = np.frombuffer(data, _EXTENT, pieces, pieces_at)
@@ -185,10 +179,6 @@ def _block_entry(width: int, *, has_parts: bool) -> np.dtype[Any]:
     return np.dtype([("reduce_id", ">u4"), ("crc32", ">u4"), *parts, ("length", wide), ("rows", wide)])
 
 
-def _corrupt(reason: str) -> CorruptExtentsError:
-    return CorruptExtentsError(f"extents are damaged: {reason}; run again, which writes them once more", reason=reason)
-
-
 _CANNOT_WRITE: Final = "the extents of the reduce ranges cannot be written to local disk"
 _INLINE_BYTES: Final = 256 << 10
 """Sections up to here follow the head: one request writes all, one reads all."""
@@ -208,7 +198,7 @@ class StoredExtents:
 
         Raises:
             KeyMissingError: there are no extents.
-            CorruptExtentsError: they are damaged.
+            ValueError: they are damaged.
         """
         data = store.get(key)
         head, size_bytes = decode_head(data)
@@ -222,49 +212,50 @@ class StoredExtents:
         [section] = self.store.get_ranges(self.head.sections_key, [(start, stop)])
         return decode_section(section, self.head, range_id)
 
+    @classmethod
+    def write(
+        cls,
+        store: Store,
+        key: str,
+        extents: Iterable[RangeExtents],
+        files: Sequence[ShuffledFile],
+        *,
+        has_parts: bool = False,
+        disk: Path | None = None,
+    ) -> None:
+        """Writes the extents of all ranges, in their order; never holds more than one range.
 
-def store_extents(
-    store: Store,
-    key: str,
-    extents: Iterable[RangeExtents],
-    files: Sequence[ShuffledFile],
-    *,
-    has_parts: bool = False,
-    disk: Path | None = None,
-) -> None:
-    """Writes the extents of all ranges, in their order; never holds more than one range.
-
-    Args:
-        key: of the head, which is written last.
-        disk: for sections; None: the machine's temporary folder.
-    """
-    entries: list[tuple[int, ...]] = []
-    size_bytes, small = 0, bytearray()
-    with ExitStack() as owned:
-        file: BinaryIO | None = None
-        for each in extents:
-            section = encode_section(each, has_parts=has_parts)
-            of_section = zlib.crc32(section), size_bytes, len(section), each.most_rows
-            entries.append((each.start, each.stop, *of_section, *(each.parts or (0, NUM_PARTS))))
-            size_bytes += len(section)
+        Args:
+            key: of the head, which is written last.
+            disk: for sections; None: the machine's temporary folder.
+        """
+        entries: list[tuple[int, ...]] = []
+        size_bytes, small = 0, bytearray()
+        with ExitStack() as owned:
+            file: BinaryIO | None = None
+            for each in extents:
+                section = encode_section(each, has_parts=has_parts)
+                of_section = zlib.crc32(section), size_bytes, len(section), each.most_rows
+                entries.append((each.start, each.stop, *of_section, *(each.parts or (0, NUM_PARTS))))
+                size_bytes += len(section)
+                with on_local_disk(_CANNOT_WRITE):
+                    if file is None and size_bytes > _INLINE_BYTES:
+                        path = owned.enter_context(task_folder("coalesce", disk)) / "sections"
+                        file = owned.enter_context(scratch_file(path.open("wb")))
+                        file.write(small)
+                    if file is None:
+                        small += section
+                    else:
+                        file.write(section)
+            ranges = np.array(entries, _RANGE_OF_PARTS)
+            head = ExtentsHead(ranges=ranges, files=tuple(files), has_parts=has_parts)
+            if file is None:
+                store.put(key, encode_head(head) + small)
+                return
             with on_local_disk(_CANNOT_WRITE):
-                if file is None and size_bytes > _INLINE_BYTES:
-                    path = owned.enter_context(task_folder("coalesce", disk)) / "sections"
-                    file = owned.enter_context(scratch_file(path.open("wb")))
-                    file.write(small)
-                if file is None:
-                    small += section
-                else:
-                    file.write(section)
-        ranges = np.array(entries, _RANGE_OF_PARTS)
-        head = ExtentsHead(ranges=ranges, files=tuple(files), has_parts=has_parts)
-        if file is None:
-            store.put(key, encode_head(head) + small)
-            return
-        with on_local_disk(_CANNOT_WRITE):
-            file.close()
-        # Called after their content: a writer that comes late, from other attempts of the map tasks, replaces the head
-        # by one that names its own sections, and never sections under a head that has other places for them.
-        sections_key = f"{key}.{digest_of(encode_head(head))[:16]}.sections"
-        store.put(sections_key, path)
-        store.put(key, encode_head(replace(head, sections_key=sections_key)))
+                file.close()
+            # Called after their content: a writer that comes late, from other attempts of the map tasks, replaces the
+            # head by one that names its own sections, and never sections under a head with other places for them.
+            sections_key = f"{key}.{digest_of(encode_head(head))[:16]}.sections"
+            store.put(sections_key, path)
+            store.put(key, encode_head(replace(head, sections_key=sections_key)))

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from icefloe.node.machine import Machine
 from icefloe.node.node_folder import NodeLostError, Piece, PieceFault, is_node_key, split_node_key
-from icefloe.shuffle.blocks import CorruptBlockError, decode_block, stream_block
+from icefloe.shuffle.blocks import decode_block, stream_block
 from icefloe.shuffle.coalesce import WHOLE
-from icefloe.shuffle.committed_output import CorruptMapOutputError, read_piece
+from icefloe.shuffle.committed_output import CorruptMapOutputError, LostOutputs, read_piece
 from icefloe.shuffle.extents import RangeExtents, ShuffledFile, pieces_of
 from icefloe.storage.local_folders import local_folders, on_local_disk
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import Store
 
-__all__ = ["NodeOutputsLostError", "fetch_blocks"]
+__all__ = ["fetch_blocks"]
 
 _CANNOT_KEEP: Final = "a large shuffle block cannot be kept on local disk"
 _READ_BYTES: Final = 1 << 20
@@ -95,10 +95,12 @@ def fetch_blocks(
             return [_read(store, piece) for piece in pieces]
         return _read_from_node(machine, extents.files, pieces)
 
-    def fetched(pieces: Sequence[_Piece]) -> list[memoryview] | NodeOutputsLostError:
+    def fetched(pieces: Sequence[_Piece]) -> list[memoryview] | CorruptMapOutputError:
         try:
             return read(pieces)
-        except NodeOutputsLostError as lost:
+        except CorruptMapOutputError as lost:
+            if lost.nodes is None:
+                raise
             # A value, so that all nodes that are lost are known at once.
             return lost
 
@@ -189,7 +191,7 @@ class _Block(NamedTuple):
             self._require(sum(batch.num_rows for batch in batches))
             return batches
         source = io.BytesIO(data) if isinstance(data, memoryview) else data
-        return self._streamed(stream_block(source, schema, size_bytes=self.size_bytes, max_bytes=most))
+        return self._streamed(stream_block(source, schema, max_bytes=most))
 
     def _streamed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = 0
@@ -203,8 +205,8 @@ class _Block(NamedTuple):
     def _named(self) -> Iterator[None]:
         try:
             yield
-        except CorruptBlockError as cause:
-            raise self._damage(cause.reason) from cause
+        except ValueError as cause:
+            raise self._damage(f"a shuffle block of {self.size_bytes} bytes: {cause}") from cause
 
     def _require(self, rows: int) -> None:
         if rows != self.rows:
@@ -230,31 +232,6 @@ def _corrupt(file: ShuffledFile, reason: str) -> CorruptMapOutputError:
     return CorruptMapOutputError.of(file.map_id, file.generation, reason)
 
 
-class LostOutputs(NamedTuple):
-    """The map outputs of a node that is lost.
-
-    Attributes:
-        outputs: map ids and generations.
-        is_busy: True if the node asked a task to come again, for as long as the task could wait.
-    """
-
-    address: str
-    reason: str
-    outputs: tuple[tuple[int, int], ...]
-    is_busy: bool = False
-
-
-class NodeOutputsLostError(CorruptMapOutputError):
-    """Nodes are away, or lost or changed a map output: none of their map outputs counts any more."""
-
-    nodes: tuple[LostOutputs, ...]
-
-    @property
-    def outputs(self) -> tuple[tuple[int, int], ...]:
-        """Map id and generation of each map output of the nodes."""
-        return tuple(output for node in self.nodes for output in node.outputs)
-
-
 def _read_from_node(machine: Machine, files: Sequence[ShuffledFile], wanted: Sequence[_Piece]) -> list[memoryview]:
     """In the order in which they are wanted."""
     first = wanted[0].file
@@ -273,16 +250,16 @@ def _read_from_node(machine: Machine, files: Sequence[ShuffledFile], wanted: Seq
     return found
 
 
-def found_or_lost(answers: Iterable[list[memoryview] | NodeOutputsLostError]) -> list[list[memoryview]]:
+def found_or_lost(answers: Iterable[list[memoryview] | CorruptMapOutputError]) -> list[list[memoryview]]:
     found: list[list[memoryview]] = []
-    losses: list[NodeOutputsLostError] = []
+    losses: list[CorruptMapOutputError] = []
     for answer in answers:
-        if isinstance(answer, NodeOutputsLostError):
+        if isinstance(answer, CorruptMapOutputError):
             losses.append(answer)
         else:
             found.append(answer)
     if losses:
-        first, nodes = losses[0], tuple(node for each in losses for node in each.nodes)
+        first, nodes = losses[0], tuple(node for each in losses for node in each.nodes or ())
         said = "; ".join(each.reason for each in losses)
         raise first.restated("; ".join(each.sentence for each in losses), reason=said, nodes=nodes) from first
     return found
@@ -295,11 +272,11 @@ def node_of(file: ShuffledFile) -> str:
 
 def _lost(
     files: Sequence[ShuffledFile], file: ShuffledFile, reason: str, *, is_busy: bool = False
-) -> NodeOutputsLostError:
+) -> CorruptMapOutputError:
     address = node_of(file)
     lost = tuple((each.map_id, each.generation) for each in files if node_of(each) == address)
     said = f"node {address}: {reason}"
-    return NodeOutputsLostError(
+    return CorruptMapOutputError(
         f"{said}; the {len(lost)} map outputs that it has must be made again, which go to the store then",
         map_id=file.map_id,
         generation=file.generation,

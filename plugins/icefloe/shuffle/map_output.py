@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.node.machine import BatchPlace
-from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRun, merge_runs, write_rows
+from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRuns, write_rows
 from icefloe.shuffle.blocks import BlockRows, HashRows, block_schema
 from icefloe.shuffle.coalesce import BatchSizes, BlockNumbers, hot_partitions, part_ids
 from icefloe.shuffle.coalesce import reduce_ids as partitions_of
@@ -67,12 +67,12 @@ class BufferedRows:
 
     def write(
         self, writer: BlockFileWriter, numbers: BlockNumbers, count: Callable[[PartitionStatistics], None]
-    ) -> BlockFile:
+    ) -> None:
         """Writes the rows as blocks, then their hash rows, and empties the buffer."""
         chunks, hash_rows = self._chunks, self._hash_rows
         self._chunks, self._hash_rows, self.size_bytes = [], [], 0
         if not chunks:
-            return writer.finish()
+            return
         blocks = [numbers.of_rows(chunk.reduce_ids, chunk.parts) for chunk in chunks]
         # Hash partitions are never divided, so the part of a row is not looked at.
         hash_blocks = [numbers.of_rows(self._hash_ids(chunk), chunk.parts) for chunk in chunks] if hash_rows else []
@@ -88,7 +88,6 @@ class BufferedRows:
         del rows, ids
         if hash_rows:
             write_rows(writer, pa.concat_batches(hash_rows), np.concatenate(hash_blocks), len(numbers))
-        return writer.finish()
 
     def _hash_ids(self, chunk: RowsChunk) -> NDArray[np.int32]:
         return self._num_partitions + partitions_of(chunk.row_hashes, self._hash_partitions)
@@ -169,8 +168,7 @@ class MapOutputWriter(KeepsLocalFiles):
         # blocks or in the order of their partitions.
         self._buffer_bytes = min(memory_bytes // 3, _LARGEST_BUFFER_BYTES)
         self._spill_folders = spill_folders
-        self._folders: list[Path] = []
-        self._runs: list[SpilledRun] = []
+        self._runs = self._owned.enter_context(SpilledRuns(spill_folders))
         self._statistics = GatheredStatistics()
         self._buffer = BufferedRows(num_partitions=num_partitions, hash_partitions=hash_partitions)
 
@@ -248,15 +246,19 @@ class MapOutputWriter(KeepsLocalFiles):
 
     def _block_file(self) -> tuple[BlockFile, bytes | Path]:
         """All blocks, and their bytes or local file."""
-        if not self._runs:
+        numbers = self._block_numbers()
+        if not len(self._runs):
             memory = io.BytesIO()
-            return self._write_buffered(memory, is_spill=False), memory.getvalue()
+            writer = BlockFileWriter(memory, len(numbers))
+            self._buffer.write(writer, numbers, self._statistics.add)
+            return writer.finish(), memory.getvalue()
         self._spill()
-        path = self._next_folder() / "output.blocks"
-        with on_local_disk(_CANNOT_KEEP), path.open("wb") as file:
-            writer = BlockFileWriter(file, len(self._block_numbers()))
-            merge_runs(writer, self._runs)
-            return writer.finish(), path
+        with on_local_disk(_CANNOT_KEEP):
+            path = self._owned.enter_context(task_folder("spill", self._spill_folders[0])) / "output.blocks"
+            with path.open("wb") as file:
+                writer = BlockFileWriter(file, len(numbers))
+                self._runs.merge_into(writer)
+        return writer.finish(), path
 
     def _put(
         self, stem: str, block_file: BlockFile, blocks: bytes | Path, encoded: bytes
@@ -275,19 +277,5 @@ class MapOutputWriter(KeepsLocalFiles):
         return data, index
 
     def _spill(self) -> None:
-        path = self._next_folder() / "runs.blocks"
-        with on_local_disk(_CANNOT_KEEP), path.open("ab") as file:
-            start = file.tell()
-            self._runs.append(SpilledRun(path=path, start=start, blocks=self._write_buffered(file, is_spill=True)))
-
-    def _write_buffered(self, file: BinaryIO, *, is_spill: bool) -> BlockFile:
         numbers = self._block_numbers()
-        writer = BlockFileWriter(file, len(numbers), is_spill=is_spill)
-        return self._buffer.write(writer, numbers, self._statistics.add)
-
-    def _next_folder(self) -> Path:
-        if len(self._folders) < len(self._spill_folders):
-            with on_local_disk(_CANNOT_KEEP):
-                parent = self._spill_folders[len(self._folders)]
-                self._folders.append(self._owned.enter_context(task_folder("spill", parent)))
-        return self._folders[len(self._runs) % len(self._folders)]
+        self._runs.add(len(numbers), lambda writer: self._buffer.write(writer, numbers, self._statistics.add))

@@ -13,7 +13,7 @@ from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
-from icefloe.shuffle.extents_file import store_extents
+from icefloe.shuffle.extents_file import StoredExtents
 from icefloe.storage.requests import Requests
 from support.fakes.stores import flip_byte
 from support.pipelines.workshop import OpenBatch, Workshop
@@ -105,7 +105,7 @@ def test_rows_that_do_not_add_up_to_the_map_records_reach_no_sink(workshop: Work
     extents = BatchExtents(batch.batch_folder, 0).of(0)
     [sums] = extents.ordinals
     wrong = replace(extents, ordinals=(replace(sums, hash_sum=0),))
-    store_extents(batch.store, extents_key(0), [wrong], extents.files)
+    StoredExtents.write(batch.store, extents_key(0), [wrong], extents.files)
     with pytest.raises(TerminalError, match="range 0 of batch 1 does not add up in change ordinal 0"):
         read(batch)
     assert parts(workshop) == {}

@@ -8,7 +8,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from changes.hash_values import KEY
 from icefloe.batch.rows.file_effects import WeightedRows
-from icefloe.batch.rows.row_shape import RowShape, ShuffledForm
+from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -24,15 +24,13 @@ READ = pa.record_batch(
 )
 
 
-def shuffled(policy: str = "none", identity: Sequence[str] = (), columns: Sequence[str] | None = None) -> ShuffledForm:
+def shuffled(policy: str = "none", identity: Sequence[str] = (), columns: Sequence[str] | None = None) -> RowShape:
     given = Identity(policy=policy, columns=tuple(identity))  # type: ignore[arg-type]
-    return ShuffledForm(
-        shape=RowShape.of(SCHEMA, identity=given, columns=columns, filter_text=None, table="db.t", hash_key=KEY)
-    )
+    return RowShape.of(SCHEMA, identity=given, columns=columns, filter_text=None, table="db.t", hash_key=KEY)
 
 
-def changed(rows: ShuffledForm) -> WeightedRows:
-    compared = rows.shape.compared(READ.select(rows.shape.read.arrow.names))
+def changed(rows: RowShape) -> WeightedRows:
+    compared = rows.compared(READ.select(rows.read.arrow.names))
     count = compared.num_rows
     return WeightedRows(
         batch=compared,
@@ -46,7 +44,7 @@ def changed(rows: ShuffledForm) -> WeightedRows:
 def test_an_identity_outside_the_columns_travels_as_its_hash(policy: str, identity: list[str]) -> None:
     rows = shuffled(policy, identity, ["word"])
     batch, hashes, routed_by = rows.to_shuffle(changed(rows))
-    assert batch.schema == rows.schema
+    assert batch.schema == rows.shuffled_schema
     assert batch.schema.names == ["word", "_identity"]
     assert batch.column("word").equals(READ.column("word"))
     assert hashes.equals(row_hashes([READ.column("word")], key=KEY))
@@ -71,7 +69,7 @@ def test_shuffled_rows_come_back_from_any_part_of_them() -> None:
     rows = shuffled("row_id")
     batch, _, routed_by = rows.to_shuffle(changed(rows))
     weights, ordinals = pa.array([1, 1, -1]), pa.array([0, 0, 1], pa.int32())
-    block = pa.RecordBatch.from_arrays([*batch.columns, weights, ordinals], schema=block_schema(rows.schema))
+    block = pa.RecordBatch.from_arrays([*batch.columns, weights, ordinals], schema=block_schema(rows.shuffled_schema))
     [read] = decode_block(encode_block([block]), block.schema, max_bytes=1 << 20)
     back = read.select(range(read.num_columns - 2))
     assert rows.identities(back).equals(routed_by)

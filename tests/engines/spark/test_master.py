@@ -9,7 +9,6 @@ from icefloe.engines.spark.master import (
     SparkMaster,
     configured_master,
     greedy_advice,
-    refuse_local_storage,
     spark_master,
 )
 from icefloe.errors import TerminalError
@@ -80,14 +79,14 @@ def test_deploy_mode_cluster_is_refused_in_the_connection_and_in_the_configurati
 @pytest.mark.parametrize("url", ["file:///var/icefloe", "/var/icefloe"])
 def test_a_disk_is_refused_where_tasks_run_on_several_machines(url: str) -> None:
     with pytest.raises(TerminalError, match=f"storage is {url}, a disk of one machine"):
-        refuse_local_storage({"storage": url}, CLUSTER, storage_is_shared=False)
+        CLUSTER.check_reach({"storage": url}, storage_is_shared=False)
 
 
 def test_a_disk_is_taken_by_a_local_master_or_when_shared() -> None:
     urls = {"storage": "file:///var/icefloe"}
-    refuse_local_storage(urls, LOCAL, storage_is_shared=False)
-    refuse_local_storage(urls, CLUSTER, storage_is_shared=True)
-    refuse_local_storage({"storage": "s3://lake/icefloe"}, CLUSTER, storage_is_shared=False)
+    LOCAL.check_reach(urls, storage_is_shared=False)
+    CLUSTER.check_reach(urls, storage_is_shared=True)
+    CLUSTER.check_reach({"storage": "s3://lake/icefloe"}, storage_is_shared=False)
 
 
 def test_a_standalone_job_that_takes_all_cores_is_warned_about() -> None:

@@ -14,7 +14,7 @@ from icefloe.batch.plan_document import PLAN, MapTask, Plan
 from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.batch.rows.row_shape import RowShape, ShuffledForm
+from icefloe.batch.rows.row_shape import RowShape
 from icefloe.documents import (
     LEFT_OUT_IF_NONE,
     STRICT,
@@ -132,11 +132,6 @@ class BatchFolder:
             table=plan.table,
             hash_key=plan.spec.hash_key,
         )
-
-    @property
-    def shuffled_form(self) -> ShuffledForm:
-        """Form in which rows pass the shuffle."""
-        return ShuffledForm(shape=self.shape)
 
     @property
     def map_outputs(self) -> MapOutputLog:

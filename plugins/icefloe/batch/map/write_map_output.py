@@ -42,7 +42,7 @@ def verify_task(inputs: MapInputs, map_id: int, found: Sums, *, memory_bytes: in
     carryover = CarryOver(inputs.file_effects(map_id), inputs.row_reader(), memory_bytes=memory_bytes, fast_ways=())
     expected = Sums()
     for rows in carryover.changed_rows():
-        shuffled = folder.shuffled_form.to_shuffle(rows)
+        shuffled = folder.shape.to_shuffle(rows)
         expected.add_rows(shuffled.row_hashes, rows.change_ordinals, rows.weights)
     what = f"map task {map_id} of batch {folder.plan.batch_number}"
     try:
@@ -88,7 +88,7 @@ def write_map_output(
         map_id=map_id,
         generation=generation,
         attempt=attempt or new_attempt(),
-        schema=folder.shuffled_form.schema,
+        schema=folder.shape.shuffled_schema,
         num_partitions=plan.num_partitions,
         hash_partitions=plan.hash_partitions,
         memory_bytes=memory_bytes,
@@ -136,10 +136,9 @@ def _ways_text(files_by_way: Mapping[str, int]) -> str:
 
 def _hand_on(folder: BatchFolder, carryover: CarryOver, writer: MapOutputWriter, sums: Sums) -> int:
     """Routes every changed row by its identity; returns their number."""
-    form = folder.shuffled_form
     handed_on = 0
     for rows in carryover.changed_rows():
-        shuffled = form.to_shuffle(rows)
+        shuffled = folder.shape.to_shuffle(rows)
         writer.write(
             shuffled.batch,
             reduce_ids=reduce_ids(shuffled.identity_hashes, folder.plan.num_partitions),

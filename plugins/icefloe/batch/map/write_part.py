@@ -65,9 +65,8 @@ def inserted_rows(
         memory_bytes=inputs.folder.memory_bytes,
         fast_ways=inputs.folder.fast_ways,
     )
-    form = inputs.folder.shuffled_form
     for rows in carryover.changed_rows():
-        delivered, hashes = form.to_deliver(rows)
+        delivered, hashes = inputs.folder.shape.to_deliver(rows)
         # A file that the table lists twice has each of its rows twice.
         picks = np.repeat(np.arange(rows.batch.num_rows), rows.weights)
         types = np.full(len(picks), ChangeType.INSERT, np.uint8)

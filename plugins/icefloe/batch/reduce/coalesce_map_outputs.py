@@ -21,7 +21,7 @@ from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.plan_document import COALESCE_PLAN, extents_key
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.coalesce import CoalescePlan, coalesce, create_coalesce_plan
+from icefloe.shuffle.coalesce import CoalescePlan, coalesce
 from icefloe.shuffle.committed_output import (
     CorruptMapOutputError,
     MapOutputRecord,
@@ -29,8 +29,7 @@ from icefloe.shuffle.committed_output import (
     read_committed_outputs,
 )
 from icefloe.shuffle.extents import CollectedBlocks, RangeExtents
-from icefloe.shuffle.extents_file import CorruptExtentsError, StoredExtents, store_extents
-from icefloe.shuffle.fetch import NodeOutputsLostError
+from icefloe.shuffle.extents_file import StoredExtents
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.store import KeyMissingError, RangeMissingError
@@ -75,7 +74,7 @@ class BatchExtents:
     def write(self, coalesce_plan: CoalescePlan, blocks: CollectedBlocks) -> None:
         """Writes the extents from the blocks of this epoch."""
         disk = local_folders(os.environ)[0]
-        store_extents(
+        StoredExtents.write(
             self._folder.store,
             self._key,
             blocks.extents(coalesce_plan.all_ranges),
@@ -98,7 +97,7 @@ class BatchExtents:
         """The extents of one range; `ReduceInputGoneError` if they are gone or damaged."""
         try:
             return self._open().of(range_id)
-        except (KeyMissingError, RangeMissingError, CorruptExtentsError) as cause:
+        except (KeyMissingError, RangeMissingError, ValueError) as cause:
             raise self._gone() from cause
 
     def _open(self) -> StoredExtents:
@@ -106,7 +105,7 @@ class BatchExtents:
             try:
                 with says_remedy(self._folder.store):
                     self._opened = StoredExtents.open(self._folder.store, self._key)
-            except (KeyMissingError, CorruptExtentsError) as cause:
+            except (KeyMissingError, ValueError) as cause:
                 raise self._gone() from cause
         return self._opened
 
@@ -164,7 +163,7 @@ def _collect(
         outputs, more = read_committed_outputs(
             folder.store,
             records[start : start + _OUTPUTS_AT_ONCE],
-            schema=block_schema(folder.shuffled_form.schema),
+            schema=block_schema(folder.shape.shuffled_schema),
             num_partitions=folder.plan.num_partitions,
             hash_partitions=folder.plan.hash_partitions,
         )
@@ -228,7 +227,7 @@ def until_readable(
         if not damaged:
             return epoch
         reader.redo(_map_ids(damaged))
-        if all(isinstance(damage, NodeOutputsLostError) for damage in damaged):
+        if all(damage.nodes is not None for damage in damaged):
             # Nodes say nothing about the store. What they lost is in the store now, so these losses end.
             rounds -= 1
         trouble, epoch = damaged[0], None
@@ -310,16 +309,12 @@ def coalesce_map_outputs(
             min_ranges=plan.spec.cores,
         )
         with says_remedy(folder.store):
-            created = create_coalesce_plan(
-                folder.store,
-                COALESCE_PLAN,
-                CoalescePlan.of(
-                    ranges,
-                    num_partitions=plan.num_partitions,
-                    target_size_bytes=plan.spec.target_size_bytes,
-                    hash_ranges=hash_ranges,
-                ),
-            )
+            created = CoalescePlan.of(
+                ranges,
+                num_partitions=plan.num_partitions,
+                target_size_bytes=plan.spec.target_size_bytes,
+                hash_ranges=hash_ranges,
+            ).created(folder.store, COALESCE_PLAN)
         # Extents of the ranges that were created, which may be those of an earlier attempt.
         BatchExtents(folder, blocks.epoch).write(created, blocks)
     logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)

@@ -31,8 +31,8 @@ from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.shuffle.block_file import SpilledRows
-from icefloe.shuffle.blocks import CorruptBlockError, HashRows, decode_block, encode_block
-from icefloe.shuffle.coalesce import NUM_PARTS, CoalescePlan, part_ids, reduce_ids
+from icefloe.shuffle.blocks import HashRows
+from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.storage.local_folders import KeepsLocalFiles, local_folders, on_local_disk, task_folder
@@ -48,6 +48,7 @@ _BYTES_PER_ROW: Final = 192
 _MAX_SLICE_BITS: Final = 10
 _LEAST_ROWS: Final = 16
 _PIECE_ROWS: Final = 1 << 18
+_OTHER_BYTES: Final = "bytes of a moves file do not match their checksum"
 _MAGIC: Final = b"IFMV"
 _VERSION: Final = 1
 _HEADER: Final = struct.Struct(">4sII")
@@ -190,7 +191,7 @@ def write_moves_file(path: Path, found: SpilledRows, *, num_ranges: int) -> int:
         file.write(bytes(_ENTRIES_AT + num_ranges * _ENTRY_BYTES))
         for range_id in range(num_ranges):
             moves = _rows_of(found, range_id)
-            block = encode_block([moves.ordered().batch]) if len(moves.weights) else b""
+            block = moves.ordered().to_block() if len(moves.weights) else b""
             entries.append(_sealed(_ENTRY.pack(file.tell() if block else 0, len(block), zlib.crc32(block))))
             rows += len(moves.weights)
             file.write(block)
@@ -241,9 +242,8 @@ def read_moves(store: Store, key: str, entry: MovesEntry) -> HashRows:
     """Rows of one reduce range."""
     [block] = store.get_ranges(key, [(entry.offset, entry.offset + entry.length)])
     if zlib.crc32(block) != entry.crc32:
-        raise _corrupt(block)
-    batches = decode_block(block, HashRows.schema(), max_bytes=_MAX_BLOCK_BYTES)
-    return HashRows.of(pa.Table.from_batches(batches, HashRows.schema()))
+        raise ValueError(_OTHER_BYTES)
+    return HashRows.of_block(block, max_bytes=_MAX_BLOCK_BYTES)
 
 
 def _sealed(data: bytes) -> bytes:
@@ -253,13 +253,8 @@ def _sealed(data: bytes) -> bytes:
 def _unsealed(data: bytes) -> bytes:
     content, seal = data[: -_CRC32.size], data[-_CRC32.size :]
     if _CRC32.pack(zlib.crc32(content)) != seal:
-        raise _corrupt(data)
+        raise ValueError(_OTHER_BYTES)
     return content
-
-
-def _corrupt(data: bytes) -> CorruptBlockError:
-    reason = "bytes of a moves file do not match their checksum"
-    return CorruptBlockError(reason, size_bytes=len(data), reason=reason)
 
 
 def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Iterator[HashRows]:
@@ -289,7 +284,7 @@ def _needed(folder: BatchFolder, key: str, range_id: int) -> Iterator[None]:
     """Names the file that a range lacks."""
     try:
         yield
-    except (KeyMissingError, RangeMissingError, CorruptBlockError) as cause:
+    except (KeyMissingError, RangeMissingError, ValueError) as cause:
         url = folder.store.url
         raise ReduceInputGoneError(
             f"the moves file {url}/{key}, which range {range_id} needs, is gone or damaged: run again, the next try of "
@@ -319,35 +314,30 @@ def _together(
 class CancelledRows(KeepsLocalFiles):
     """Takes the moves of a range, then gives those that a piece of the range may hold.
 
-    They may be more than memory holds. So they are kept by reduce partition, or those of a range of one partition by
-    the parts that it is divided into: pieces come partition by partition, and part by part. A context manager: it owns
-    a temporary file.
+    They may be more than memory holds. So they are kept by their places in the range, in whose order pieces come. A
+    context manager: it owns a file without a name.
     """
 
     def __init__(self, extents: RangeExtents, *, num_partitions: int, memory_bytes: int) -> None:
         super().__init__()
+        self._extents = extents
         self._num_partitions = num_partitions
-        self._start = extents.start
-        self._is_one = extents.stop == extents.start + 1
-        num_parts = NUM_PARTS if self._is_one else extents.stop - extents.start
-        self._spilled = self._owned.enter_context(_spilled(num_parts, memory_bytes))
+        self._spilled = self._owned.enter_context(_spilled(extents.num_places, memory_bytes))
 
     def add(self, rows: HashRows) -> None:
         """Takes moves."""
-        self._spilled.add(rows.batch, self._parts(rows.identity_hashes))
+        self._spilled.add(rows.batch, self._places(rows.identity_hashes))
 
     def of(self, keys: RowHashes, identities: RowHashes) -> Iterator[HashRows]:
         """The moves of rows with these `combined_hashes`, and perhaps a few more."""
         is_filled = self._spilled.rows > 0
         if not is_filled.any():
             return
-        for part in np.unique(self._parts(identities)).tolist():
-            for batch in self._spilled.batches(part) if is_filled[part] else ():
+        for place in np.unique(self._places(identities)).tolist():
+            for batch in self._spilled.batches(place) if is_filled[place] else ():
                 rows = HashRows.of(batch)
                 own = np.isin(combined_hashes(rows.row_hashes, rows.identity_hashes).low, keys.low)
                 yield rows.take(np.flatnonzero(own))
 
-    def _parts(self, identities: RowHashes) -> NDArray[np.int32]:
-        if self._is_one:
-            return part_ids(identities).astype(np.int32)
-        return reduce_ids(identities, self._num_partitions) - np.int32(self._start)
+    def _places(self, identities: RowHashes) -> NDArray[np.int32]:
+        return self._extents.places(identities, self._num_partitions)

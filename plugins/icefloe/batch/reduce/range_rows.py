@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.batch.rows.memory_limit import RowLimit
-from icefloe.batch.rows.row_shape import ShuffledForm
+from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.sums import Sums
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.row_hash.row_hashes import RowHashes
@@ -156,15 +156,15 @@ class RangeRows:
         store: Store,
         extents: RangeExtents,
         *,
-        shuffled: ShuffledForm,
+        shape: RowShape,
         memory_bytes: int,
         machine: Machine | None = None,
     ) -> None:
         self._store = store
         self._machine = machine
         self._extents = extents
-        self._schema = block_schema(shuffled.schema)
-        self._shuffled = shuffled
+        self._schema = block_schema(shape.shuffled_schema)
+        self._shape = shape
         self._fetch_bytes = max(1, memory_bytes // 8)
         # The map tasks checked each row too, perhaps with more memory than this task has.
         self._bound = RowLimit(memory_bytes=memory_bytes)
@@ -220,7 +220,7 @@ class RangeRows:
         return kept, True
 
     def _torn(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-        if not self._shuffled.has_identity:
+        if not self._shape.has_identity:
             # The whole row is its identity, so these are copies of one row.
             yield self._table(self._added_up(batches))
             return
@@ -254,10 +254,10 @@ class RangeRows:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _identities(self, batch: pa.RecordBatch) -> RowHashes:
-        return self._shuffled.identities(BlockRows.of(batch).rows)
+        return self._shape.identities(BlockRows.of(batch).rows)
 
     def _row_hashes(self, batch: pa.RecordBatch, *, key: int | None = None) -> RowHashes:
-        return self._shuffled.row_hashes(BlockRows.of(batch).rows, key=key)
+        return self._shape.row_hashes(BlockRows.of(batch).rows, key=key)
 
     def _table(self, batches: Iterable[pa.RecordBatch]) -> pa.Table:
         return pa.Table.from_batches(batches, self._schema)

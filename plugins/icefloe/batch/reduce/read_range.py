@@ -74,9 +74,11 @@ def range_changes(
     Raises:
         CorruptMapOutputError: names the map output to make again.
     """
-    shuffled, extents = folder.shuffled_form, batch_extents.of(range_id)
+    extents = batch_extents.of(range_id)
     expected = Sums(extents.ordinals)
-    rows = RangeRows(folder.store, extents, shuffled=shuffled, memory_bytes=folder.memory_bytes, machine=folder.machine)
+    rows = RangeRows(
+        folder.store, extents, shape=folder.shape, memory_bytes=folder.memory_bytes, machine=folder.machine
+    )
     num_partitions = folder.plan.num_partitions
     with CancelledRows(extents, num_partitions=num_partitions, memory_bytes=folder.memory_bytes) as cancelled:
         for some in load_moves(folder, batch_extents, range_id):
@@ -133,7 +135,7 @@ class GroupChanges:
 
     def __init__(self, folder: BatchFolder, staged: StagedChanges, cancelled: CancelledRows | None) -> None:
         self._plan = folder.plan
-        self._shuffled = folder.shuffled_form
+        self._shape = folder.shape
         self._memory_bytes = folder.memory_bytes
         self._staged = staged
         self._cancelled = cancelled
@@ -151,9 +153,9 @@ class GroupChanges:
     def _survivors(self, piece: pa.Table) -> _Survivors:
         block_rows = BlockRows.of(piece)
         rows = block_rows.rows
-        table = self._shuffled.without_identity(rows)
-        hashes = self._shuffled.row_hashes(rows)
-        identities = self._shuffled.identities(rows) if self._shuffled.has_identity else None
+        table = self._shape.without_identity(rows)
+        hashes = self._shape.row_hashes(rows)
+        identities = self._shape.identities(rows) if self._shape.has_identity else None
         _, weights, ordinals = block_rows
         positions, weights, ordinals, last_ordinal = self._left_of(hashes, identities, weights, ordinals)
         return _Survivors(
@@ -246,7 +248,7 @@ class GroupChanges:
 
     def _of_one(self, survivors: Iterator[_Survivors]) -> Iterator[pa.RecordBatch]:
         """Not all rows fit into memory."""
-        last_ordinal, shape, ordinals = 0, self._shuffled.shape, len(self._plan.spec.steps)
+        last_ordinal, shape, ordinals = 0, self._shape, len(self._plan.spec.steps)
         with TornIdentity(
             shape.delivered.arrow, hash_key=shape.hash_key, num_ordinals=ordinals, memory_bytes=self._memory_bytes
         ) as torn:

@@ -117,7 +117,7 @@ class TableRowReader:
         columns = {name: column for part in parts for name, column in zip(part.schema.names, part.columns, strict=True)}
         schema = self.shape.read.arrow
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-        self._refuse_too_large(data_file, batch)
+        self._check_size(data_file, batch)
         return self.plain(self.shape.compared(batch))
 
     def with_valid_values(self, data_file: DataFile, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -160,9 +160,9 @@ class TableRowReader:
 
     def _decoded(self, file: DataFile | DeleteFile, batch: pa.RecordBatch) -> None:
         self.decoded.add(batch)
-        self._refuse_too_large(file, batch)
+        self._check_size(file, batch)
 
-    def _refuse_too_large(self, file: DataFile | DeleteFile, batch: pa.RecordBatch) -> None:
+    def _check_size(self, file: DataFile | DeleteFile, batch: pa.RecordBatch) -> None:
         if self.bound is not None:
             self.bound.check(batch, place=f"{file.noun} {file.path} of table {self.files.table}")
 

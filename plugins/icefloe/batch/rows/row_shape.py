@@ -15,9 +15,17 @@ from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
-__all__ = ["RowShape", "ShuffledForm"]
+__all__ = ["RowShape"]
 
 _IDENTITY: Final = "_identity"
+
+
+class RowsToShuffle(NamedTuple):
+    """Shuffled rows, ready to be written."""
+
+    batch: pa.RecordBatch
+    row_hashes: RowHashes
+    identity_hashes: RowHashes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +33,9 @@ class RowShape:
     """The shape of one batch's rows on their way.
 
     Read rows have every top-level column that is needed for anything. Compared rows have the delivered columns,
-    followed by identifier columns if these lack one: a map task cancels only rows that are equal in both. Delivered
-    rows have the columns that changes have.
+    followed by identifier columns if these lack one: a map task cancels only rows that are equal in both. Shuffled rows
+    have the delivered columns and, if these do not show it, the identity's hash. Delivered rows have the columns that
+    changes have.
 
     Attributes:
         delivered: columns of changes: rows that are equal in them are equal.
@@ -109,9 +118,9 @@ class RowShape:
         columns += self._carried(rows)
         return pa.RecordBatch.from_arrays(columns, names=self.compared_schema.names)
 
-    def without_identity(self, compared: pa.RecordBatch) -> pa.RecordBatch:
-        """Compared rows with text decoded as delivered rows."""
-        return compared.select(range(len(self.delivered.arrow))) if self.is_identity_carried else compared
+    def without_identity(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
+        """The delivered columns of compared or shuffled rows, text decoded."""
+        return rows.select(range(len(self.delivered.arrow))) if self.is_identity_carried else rows
 
     def identity_of(self, compared: pa.RecordBatch) -> list[pa.Array]:
         """The identifier values; empty if whole rows are their own identity."""
@@ -122,6 +131,62 @@ class RowShape:
     def _carried(self, rows: pa.RecordBatch | pa.Table) -> list[Any]:
         return self.identity.values(rows) if self.is_identity_carried else []
 
+    @property
+    def shuffled_schema(self) -> pa.Schema:
+        """Schema of shuffled rows without weight and change ordinal."""
+        if not self.is_identity_carried:
+            return self.delivered.arrow
+        return self.delivered.arrow.append(pa.field(_IDENTITY, RowHashes.COLUMN_TYPE, nullable=False))
+
+    @property
+    def has_identity(self) -> bool:
+        """False if whole rows are their own identity."""
+        return bool(self.identity)
+
+    def to_shuffle(self, rows: WeightedRows) -> RowsToShuffle:
+        """Changed rows in the shuffled form."""
+        delivered, hashes = self.to_deliver(rows)
+        if not self.identity:
+            return RowsToShuffle(delivered, hashes, hashes)
+        identities = row_hashes(self.identity_of(rows.batch), key=self.hash_key)
+        if not self.is_identity_carried:
+            return RowsToShuffle(delivered, hashes, identities)
+        identities = self._known(rows.batch, identities, hashes)
+        columns = [*delivered.columns, identities.to_column()]
+        return RowsToShuffle(pa.RecordBatch.from_arrays(columns, schema=self.shuffled_schema), hashes, identities)
+
+    def to_deliver(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes]:
+        """The delivered columns, and their hashes."""
+        if not self.is_identity_carried:
+            return rows.batch, rows.row_hashes
+        delivered = self.without_identity(rows.batch)
+        return delivered, row_hashes_of_batch(delivered, key=self.hash_key)
+
+    def identities(self, rows: pa.RecordBatch | pa.Table) -> RowHashes:
+        """The hashes that routed shuffled rows: of their identity, or of the whole row if there is none."""
+        if self.is_identity_carried:
+            return RowHashes.of_column(rows.column(rows.num_columns - 1))
+        columns = self.identity.values(rows) if self.identity else rows.columns
+        return row_hashes(columns, key=self.hash_key)
+
+    def row_hashes(self, rows: pa.Table | pa.RecordBatch, *, key: int | None = None) -> RowHashes:
+        """Hashes of the delivered columns, under the key of the batch or another one."""
+        return row_hashes(self.without_identity(rows).columns, key=self.hash_key if key is None else key)
+
+    def _known(self, compared: pa.RecordBatch, identities: RowHashes, hashes: RowHashes) -> RowHashes:
+        """Rows from before their table had row ids are their own identity."""
+        if not self.has_row_id:
+            return identities
+        # All of them have the id null. As one identity they would fill one reduce partition, and unlike rows would be
+        # paired.
+        [row_ids] = self.identity_of(compared)
+        if not row_ids.null_count:
+            return identities
+        is_known = row_ids.is_valid().to_numpy(zero_copy_only=False)
+        return RowHashes(
+            np.where(is_known, identities.high, hashes.high), np.where(is_known, identities.low, hashes.low)
+        )
+
 
 def _narrowed(array: Any, target: pa.DataType) -> Any:
     """Structs with only the wanted fields."""
@@ -129,78 +194,3 @@ def _narrowed(array: Any, target: pa.DataType) -> Any:
         return array
     children = [_narrowed(array.field(field.name), field.type) for field in target]
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
-
-
-class RowsToShuffle(NamedTuple):
-    """Shuffled rows, ready to be written."""
-
-    batch: pa.RecordBatch
-    row_hashes: RowHashes
-    identity_hashes: RowHashes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShuffledForm:
-    """Shuffled rows: the delivered columns and, if these do not show it, the identity's hash."""
-
-    shape: RowShape
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Schema without weight and change ordinal."""
-        if not self.shape.is_identity_carried:
-            return self.shape.delivered.arrow
-        return self.shape.delivered.arrow.append(pa.field(_IDENTITY, RowHashes.COLUMN_TYPE, nullable=False))
-
-    @property
-    def has_identity(self) -> bool:
-        """False if whole rows are their own identity."""
-        return bool(self.shape.identity)
-
-    def to_shuffle(self, rows: WeightedRows) -> RowsToShuffle:
-        """Changed rows in the shuffled form."""
-        delivered, hashes = self.to_deliver(rows)
-        if not self.shape.identity:
-            return RowsToShuffle(delivered, hashes, hashes)
-        identities = row_hashes(self.shape.identity_of(rows.batch), key=self.shape.hash_key)
-        if not self.shape.is_identity_carried:
-            return RowsToShuffle(delivered, hashes, identities)
-        identities = self._known(rows.batch, identities, hashes)
-        columns = [*delivered.columns, identities.to_column()]
-        return RowsToShuffle(pa.RecordBatch.from_arrays(columns, schema=self.schema), hashes, identities)
-
-    def to_deliver(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes]:
-        """The delivered columns, and their hashes."""
-        if not self.shape.is_identity_carried:
-            return rows.batch, rows.row_hashes
-        delivered = self.shape.without_identity(rows.batch)
-        return delivered, row_hashes_of_batch(delivered, key=self.shape.hash_key)
-
-    def identities(self, rows: pa.RecordBatch | pa.Table) -> RowHashes:
-        """The hashes that routed shuffled rows: of their identity, or of the whole row if there is none."""
-        if self.shape.is_identity_carried:
-            return RowHashes.of_column(rows.column(rows.num_columns - 1))
-        columns = self.shape.identity.values(rows) if self.shape.identity else rows.columns
-        return row_hashes(columns, key=self.shape.hash_key)
-
-    def row_hashes(self, rows: pa.Table | pa.RecordBatch, *, key: int | None = None) -> RowHashes:
-        """Hashes of the delivered columns, under the key of the batch or another one."""
-        return row_hashes(self.without_identity(rows).columns, key=self.shape.hash_key if key is None else key)
-
-    def without_identity(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
-        """The delivered columns."""
-        return rows.select(range(len(self.shape.delivered.arrow)))
-
-    def _known(self, compared: pa.RecordBatch, identities: RowHashes, hashes: RowHashes) -> RowHashes:
-        """Rows from before their table had row ids are their own identity."""
-        if not self.shape.has_row_id:
-            return identities
-        # All of them have the id null. As one identity they would fill one reduce partition, and unlike rows would be
-        # paired.
-        [row_ids] = self.shape.identity_of(compared)
-        if not row_ids.null_count:
-            return identities
-        is_known = row_ids.is_valid().to_numpy(zero_copy_only=False)
-        return RowHashes(
-            np.where(is_known, identities.high, hashes.high), np.where(is_known, identities.low, hashes.low)
-        )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from icefloe.engines.spark.master import SparkMaster, refuse_local_storage, runs_in_driver
+from icefloe.engines.spark.master import SparkMaster, runs_in_driver
 from icefloe.engines.spark.spark_conf import driver_environment, spark_conf
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.pipeline.model import Pipeline
@@ -24,7 +24,7 @@ from icefloe.threads import BegunThread
 if TYPE_CHECKING:
     from icefloe.batch.context.session import PipelineSession
 
-__all__ = ["SPARK_JOBS", "SparkApplication", "refuse_pipeline", "refuse_session"]
+__all__ = ["SPARK_JOBS", "SparkApplication", "check_session", "refuse_pipeline"]
 
 logger = logging.getLogger(__name__)
 
@@ -216,11 +216,11 @@ def refuse_pipeline(pipeline: Pipeline, master: SparkMaster, *, jobs: Path = SPA
     urls = {"storage": pipeline.storage, "checkpoint": pipeline.checkpoint_url}
     # A sink that batches are delivered to has no path.
     urls["changelog.path" if pipeline.delivers else "sink.path"] = pipeline.changes_folder.path
-    refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
+    master.check_reach(urls, storage_is_shared=pipeline.storage_is_shared)
 
 
-def refuse_session(session: "PipelineSession", master: SparkMaster) -> None:
+def check_session(session: "PipelineSession", master: SparkMaster) -> None:
     """Stops a batch whose jobs could not read the table."""
     pipeline = session.pipeline
     urls = {f"the location of {pipeline.table}": session.table.location()}
-    refuse_local_storage(urls, master, storage_is_shared=pipeline.storage_is_shared)
+    master.check_reach(urls, storage_is_shared=pipeline.storage_is_shared)

@@ -43,6 +43,19 @@ class SparkMaster:
     is_local: bool
     cores: int | None = None
 
+    def check_reach(self, urls: Mapping[str, str], *, storage_is_shared: bool) -> None:
+        """Stops if tasks would run on machines that lack the disk of a URL; URLs by what they are in an error."""
+        if self.is_local or storage_is_shared:
+            return
+        for key, url in urls.items():
+            if url.startswith("file:") or "://" not in url:
+                raise TerminalError(
+                    f"{key} is {url}, a disk of one machine, but the Spark master {self.url} runs tasks on several: "
+                    "use an object store, or set storage_is_shared: true if all of them mount it",
+                    key=key,
+                    url=url,
+                )
+
 
 def runs_in_driver(url: str) -> bool:
     """True if the tasks of a master are threads of the driver's JVM.
@@ -94,19 +107,6 @@ def _usable(url: str, conf: Mapping[str, str], *, deploy_mode: str | None, place
     # Only a job needs the number, but a job comes after its batch is opened.
     cores_of_an_executor(conf)
     return SparkMaster(url=url, is_local=url.startswith("local"), cores=_cores(url))
-
-
-def refuse_local_storage(urls: Mapping[str, str], master: SparkMaster, *, storage_is_shared: bool) -> None:
-    if master.is_local or storage_is_shared:
-        return
-    for key, url in urls.items():
-        if url.startswith("file:") or "://" not in url:
-            raise TerminalError(
-                f"{key} is {url}, a disk of one machine, but the Spark master {master.url} runs tasks on several: use "
-                "an object store, or set storage_is_shared: true if all of them mount it",
-                key=key,
-                url=url,
-            )
 
 
 def greedy_advice(master: SparkMaster, conf: Mapping[str, str]) -> str | None:

@@ -27,7 +27,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.phase_runner import runs_in_process
-from icefloe.engines.spark.application import refuse_session
+from icefloe.engines.spark.application import check_session
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.flow import FlowTask, Phase, Route, batch_tasks
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
@@ -263,7 +263,7 @@ def _send_status(status: PipelineStatus | None) -> None:
 def _cores_on_spark(session: PipelineSession) -> int | None:
     """The master's cores, if named; stops before its jobs could not read a batch."""
     master = usable_master(session.pipeline)
-    refuse_session(session, master)
+    check_session(session, master)
     return master.cores
 
 
