@@ -5,10 +5,8 @@ import lz4.frame
 import pyarrow as pa
 import pytest
 
-from icefloe.errors import TerminalError
 from icefloe.shuffle import blocks
 from icefloe.shuffle.blocks import (
-    block_schema,
     compress_block,
     decode_block,
     encode_block,
@@ -165,14 +163,6 @@ def test_bytes_that_are_no_arrow_message_are_refused(content):
     block = b"".join(compress_block([content], content_bytes=len(content)))
     with pytest.raises(ValueError):
         decode_block(block, small_batch().schema, max_bytes=MAX_BYTES)
-
-
-def test_dictionaries_are_refused_at_any_depth():
-    dictionary = pa.dictionary(pa.int8(), pa.string())
-    for kind in (dictionary, pa.list_(dictionary), pa.struct([("a", pa.map_(pa.string(), dictionary))])):
-        schema = pa.schema([("id", pa.int64()), ("bad", kind)])
-        with pytest.raises(TerminalError, match="'bad'"):
-            block_schema(schema)
 
 
 @pytest.mark.parametrize("settings", [{"content_checksum": False}, {"store_size": False}, {"block_size": 7}])

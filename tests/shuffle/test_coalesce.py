@@ -117,12 +117,6 @@ def test_ranges_that_overlap_or_leave_the_partitions_are_refused(bounds):
         plan(*bounds)
 
 
-@pytest.mark.parametrize(("start", "stop"), [(3, 3), (4, 3), (-1, 2)])
-def test_an_empty_range_is_refused(start, stop):
-    with pytest.raises(ValueError, match="start < stop"):
-        ReduceRange(range_id=0, start=start, stop=stop)
-
-
 def of_parts(*bounds):
     ranges = tuple(
         ReduceRange(range_id=i, start=start, stop=start + 1, parts=parts) for i, (start, parts) in enumerate(bounds)
@@ -145,9 +139,3 @@ def of_parts(*bounds):
 def test_parts_that_are_left_out_or_come_twice_are_refused(bounds):
     with pytest.raises(ValueError, match=r"part|overlaps"):
         of_parts(*bounds)
-
-
-@pytest.mark.parametrize(("stop", "parts"), [(5, (0, 64)), (4, (5, 5)), (4, (0, 65)), (4, (-1, 3))])
-def test_only_one_partition_has_parts_and_never_more_than_64(stop, parts):
-    with pytest.raises(ValueError, match="64 at most"):
-        ReduceRange(range_id=0, start=3, stop=stop, parts=parts)

@@ -152,15 +152,3 @@ def test_a_local_disk_that_cannot_be_written_commits_nothing(tmp_path):
         with pytest.raises(TransientError, match="cannot be kept on local disk"):
             write(writer, some_rows(40, num_partitions=4))
     assert store.objects == {}
-
-
-def test_arguments_of_different_lengths_are_refused(tmp_path):
-    rows = some_rows(4, num_partitions=4)
-    with open_writer(MemoryStore(), tmp_path) as writer, pytest.raises(ValueError, match="differ in number"):
-        writer.write(
-            rows.batch,
-            reduce_ids=rows.reduce_ids[1:],
-            change_ordinals=rows.change_ordinals,
-            weights=rows.weights,
-            row_hashes=rows.row_hashes,
-        )

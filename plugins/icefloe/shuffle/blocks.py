@@ -38,12 +38,6 @@ _MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
 
 def block_schema(table_schema: pa.Schema) -> pa.Schema:
     """The schema of the rows in blocks: the table's columns, then weight and change ordinal."""
-    for field in table_schema:
-        if _holds_dictionary(field.type):
-            raise TerminalError(
-                f"column {field.name!r} has the Arrow type {field.type}, and dictionaries cannot be shuffled; "
-                "read it as its value type", column=field.name,
-            )  # fmt: skip
     ours = [pa.field(WEIGHT, pa.int64(), nullable=False), pa.field(CHANGE_ORDINAL, pa.int32(), nullable=False)]
     return pa.schema([*table_schema, *ours])
 
@@ -167,14 +161,6 @@ def _halves(batch: pa.RecordBatch, message_bytes: int) -> Iterator[pa.RecordBatc
     if size_bytes > _MAX_MESSAGE_BYTES:
         raise TerminalError(f"a row of {size_bytes} bytes is too large to be shuffled; the limit is 2 GiB")
     yield batch
-
-
-def _holds_dictionary(kind: pa.DataType) -> bool:
-    if isinstance(kind, pa.BaseExtensionType):
-        return _holds_dictionary(kind.storage_type)
-    if pa.types.is_dictionary(kind):
-        return True
-    return any(_holds_dictionary(kind.field(i).type) for i in range(kind.num_fields))
 
 
 _HEAD_BYTES: Final = 64

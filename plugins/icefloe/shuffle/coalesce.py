@@ -180,19 +180,6 @@ class ReduceRange:
     stop: int
     parts: tuple[int, int] | None = None
 
-    def __post_init__(self) -> None:
-        if not (self.range_id >= 0 and 0 <= self.start < self.stop):
-            raise ValueError(
-                f"a range has an id from 0 and start < stop, found {self.range_id}, {self.start}, {self.stop}"
-            )
-        if self.parts is not None and not (
-            self.stop == self.start + 1 and 0 <= self.parts[0] < self.parts[1] <= NUM_PARTS
-        ):
-            raise ValueError(
-                f"only a range of one partition has parts, {NUM_PARTS} at most, found {self.parts} of {self.start} to "
-                f"{self.stop}"
-            )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoalescePlan:
@@ -301,10 +288,6 @@ def coalesce(
     ...  coalesce(np.array([9, 128, 9]), target_size_bytes=64, min_ranges=1, part_bytes=hot)]
     [(0, 1, None), (1, 2, (0, 32)), (1, 2, (32, 64)), (2, 3, None)]
     """
-    if target_size_bytes < 1 or min_ranges < 1:
-        raise ValueError(
-            f"expected a target of 1 byte or more and 1 range or more, found {target_size_bytes}, {min_ranges}"
-        )
     partitions = _Partitions(partition_bytes, part_bytes or {})
     floor = max(1, min(min_range_bytes, target_size_bytes))
     target = target_size_bytes

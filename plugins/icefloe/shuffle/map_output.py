@@ -187,12 +187,7 @@ class MapOutputWriter(KeepsLocalFiles):
         Args:
             identity_hashes: None only if there are neither ``sizes`` nor hash partitions.
         """
-        if identity_hashes is None and (self._sizes is not None or self._hash_partitions):
-            raise ValueError("rows need their identity hashes if partitions may be divided or there are hash rows")
         parts = np.zeros(len(reduce_ids), np.uint8) if identity_hashes is None else part_ids(identity_hashes)
-        lengths = {len(each) for each in (reduce_ids, change_ordinals, weights, row_hashes, parts)} | {batch.num_rows}
-        if len(lengths) > 1:
-            raise ValueError(f"rows, reduce ids, ordinals, weights and hashes differ in number: {sorted(lengths)}")
         if not batch.num_rows:
             return
         ours = [pa.array(weights, pa.int64()), pa.array(change_ordinals, pa.int32())]
