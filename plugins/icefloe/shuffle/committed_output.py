@@ -34,7 +34,6 @@ from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = [
     "CorruptMapOutputError",
-    "LostOutputs",
     "MapOutputLog",
     "MapOutputRecord",
     "MissingMapOutputError",

@@ -39,7 +39,7 @@ from icefloe.storage.local_folders import KeepsLocalFiles, local_folders, on_loc
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 
-__all__ = ["CancelledRows", "load_moves", "write_moves"]
+__all__ = ["write_moves"]
 
 logger = logging.getLogger(__name__)
 
