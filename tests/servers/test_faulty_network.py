@@ -54,7 +54,6 @@ def bucket(versitygw: Versitygw) -> Path:
     ("name", "fault", "concerns", "nth"),
     [
         ("changes", "reset", is_write, 7),
-        ("changes", "cut", is_read, 9),
         *(
             # Each fault of a read and of a write in one of both runs.
             extended(name, fault, concerns, nth)

@@ -227,6 +227,7 @@ def test_credentials_that_never_help_end_the_batch_and_the_next_run_resumes_it(
 
 
 @pytest.mark.spark
+@pytest.mark.extended
 def test_the_driver_of_a_spark_job_renews_what_its_executors_read_by(
     session: PipelineSession, vending: Vending
 ) -> None:

@@ -74,9 +74,9 @@ class Flights:
                 transaction.append(_flights(range(100 * number, 100 * number + 100), "AA"))
         return made
 
-    def rewrite(self, *, files: int, turn: int = 0) -> None:
-        """Rewrites every file: of its flights one is deleted and one gets the carrier UA; others in each turn."""
-        gone, changed = range(7 + turn, 100 * files, 100), range(50 + turn, 100 * files, 100)
+    def rewrite(self, *, files: int) -> None:
+        """Rewrites every file: of its flights one is deleted and one gets the carrier UA."""
+        gone, changed = range(7, 100 * files, 100), range(50, 100 * files, 100)
         self.load().overwrite(
             _flights(changed, "UA"), overwrite_filter=In(term="flight_id", literals=[*gone, *changed])
         )

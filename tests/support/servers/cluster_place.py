@@ -100,19 +100,6 @@ class IcefloeRun:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def stop(self) -> None:
-        """SIGSTOP for the run, its spark-submit, its driver and its workers."""
-        os.killpg(self._process.pid, signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """SIGCONT for all of them."""
-        os.killpg(self._process.pid, signal.SIGCONT)
-
-    def code(self) -> int:
-        """Waits for the end; the exit code."""
-        self._process.communicate(timeout=_SECONDS)
-        return self._process.returncode
-
     def document(self) -> dict[str, Any]:
         """Waits for the end, which must be a good one; the JSON object that it prints."""
         out, _ = self._process.communicate(timeout=_SECONDS)

@@ -6,7 +6,7 @@ import secrets
 import signal
 import urllib.request
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 QUICK_START: Final = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
 """Options of a JVM that lives for seconds; `make test` adds the archive of Spark's classes."""
+_HOST: Final = "127.0.0.1"
 _START_SECONDS: Final = 90
 DEFAULTS: Final = """
 spark.authenticate true
@@ -46,16 +47,12 @@ class SparkWorker:
 
     Attributes:
         host: Spark runs no second attempt of a task on the host of the first, so each worker has its own.
-        enter: beginning of a command that runs in another network; empty: in this one.
-        environ: further variables of it and of its executors.
     """
 
     name: str
     process: ServerProcess
-    host: str = "127.0.0.1"
+    host: str
     port: int = field(default_factory=free_port)
-    enter: tuple[str, ...] = ()
-    environ: Mapping[str, str] = field(default_factory=dict)
 
     def executors(self) -> list[int]:
         """The pids of the executors that it runs now."""
@@ -94,7 +91,6 @@ class SparkCluster:
     Attributes:
         cores: of each worker.
         memory: of each worker, as Spark writes it.
-        host: of the master.
         secret: without which nobody gets a word from it.
     """
 
@@ -102,7 +98,6 @@ class SparkCluster:
     num_workers: int = 2
     cores: int = 1
     memory: str = "1g"
-    host: str = "127.0.0.1"
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
     port: int = field(default_factory=free_port)
     ui_port: int = field(default_factory=free_port)
@@ -117,11 +112,11 @@ class SparkCluster:
         self.process = ServerProcess("spark_master", self.folder)
         try:
             self.process.start(
-                [SPARK_HOME / "bin" / "spark-class", MASTER, "--host", self.host, "--port", str(self.port),
+                [SPARK_HOME / "bin" / "spark-class", MASTER, "--host", _HOST, "--port", str(self.port),
                  "--webui-port", str(self.ui_port), "--properties-file", self.defaults],
                 environ=self._environ(), is_ready=answers(f"{self.ui}/json/", 200), seconds=_START_SECONDS,
             )  # fmt: skip
-            self.workers += map(self.new_worker, range(self.num_workers))
+            self.workers += map(self._new_worker, range(self.num_workers))
             with ThreadPoolExecutor(self.num_workers) as starting:
                 list(starting.map(self.start, self.workers))
         except BaseException:
@@ -135,7 +130,7 @@ class SparkCluster:
             worker.process.stop()
         self.process.stop()
 
-    def new_worker(self, number: int) -> SparkWorker:
+    def _new_worker(self, number: int) -> SparkWorker:
         """A worker that does not run yet."""
         name = f"spark_worker{number}"
         return SparkWorker(name=name, process=ServerProcess(name, self.folder), host=f"127.0.0.{number + 1}")
@@ -156,12 +151,12 @@ class SparkCluster:
     @property
     def url(self) -> str:
         """The value of ``--master`` for spark-submit."""
-        return f"spark://{self.host}:{self.port}"
+        return f"spark://{_HOST}:{self.port}"
 
     @property
     def ui(self) -> str:
         """The URL of the master's web page."""
-        return f"http://{self.host}:{self.ui_port}"
+        return f"http://{_HOST}:{self.ui_port}"
 
     def start(self, worker: SparkWorker) -> None:
         """Starts a worker, also one that was killed, and waits until the master counts on it."""
@@ -172,8 +167,8 @@ class SparkCluster:
             "--properties-file", self.defaults, self.url,
         ]  # fmt: skip
         worker.process.start(
-            [*worker.enter, *command],
-            environ={**self._environ(), **worker.environ},
+            command,
+            environ=self._environ(),
             is_ready=lambda: worker.port in self._alive_ports(),
             seconds=_START_SECONDS,
         )
@@ -194,7 +189,7 @@ class SparkCluster:
             **home,
             "PATH": f"{self.folder}/bare/bin:{java.parent}:/usr/bin:/bin",
             "SPARK_HOME": str(SPARK_HOME),
-            "SPARK_LOCAL_IP": self.host,
+            "SPARK_LOCAL_IP": _HOST,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
