@@ -74,7 +74,7 @@ class Deliveries:
         schema = self.bench.table().schema()
         if named := self.workshop.keys["identifier_columns"]:
             return not set(named) <= {each.name for each in schema.fields}
-        first = self.reports[0].up_to_snapshot_id if self.reports else None
+        first = self.reports[0].batch.up_to_snapshot_id if self.reports else None
         identifiers = set() if first is None else set(self.bench.trace.schemas[first].identifier_field_ids)
         return not identifiers <= {each.field_id for each in schema.fields}
 
@@ -87,7 +87,7 @@ class Deliveries:
         changes = 0
         parts: list[tuple[BatchReport, pa.Table]] = []
         for report in self.reports:
-            found = self.workshop.changes(report.batch_number)
+            found = self.workshop.changes(report.batch.batch_number)
             changes += found.num_rows
             parts.append((report, found))
             if self._is_complete(report):
@@ -103,41 +103,43 @@ class Deliveries:
 
     def _is_complete(self, report: BatchReport) -> bool:
         """True if a batch is no part of a load, or its last one."""
-        commit = self.workshop.session().checkpoint.committed(report.batch_number)
+        commit = self.workshop.session().checkpoint.committed(report.batch.batch_number)
         assert commit is not None
         return commit.load_part is None or commit.load_part.is_last
 
     def _check_batch(self, report: BatchReport, found: pa.Table) -> None:
-        up_to = report.up_to_snapshot_id
+        up_to = report.batch.up_to_snapshot_id
         assert up_to is not None
         question = Question(
-            after=report.after_snapshot_id,
+            after=report.batch.after_snapshot_id,
             up_to=up_to,
             identifier_columns=tuple(self.workshop.keys["identifier_columns"] or ()),
             net=report.changes == "net",
             row_ids=self.bench.table().metadata.format_version >= 3,
-            only_sum=self.bench.applied["expire"] > 0 and report.after_snapshot_id not in self._lineage(up_to),
+            only_sum=self.bench.applied["expire"] > 0 and report.batch.after_snapshot_id not in self._lineage(up_to),
         )
         steps = self._steps(report, up_to)
         schema = self.bench.trace.schemas[up_to]
         try:
-            if len(steps) != report.steps and not question.only_sum:
-                raise WrongChangesError(f"{report.steps} steps instead of {len(steps)}")
+            if len(steps) != report.batch.steps and not question.only_sum:
+                raise WrongChangesError(f"{report.batch.steps} steps instead of {len(steps)}")
             found = found.drop_columns("_batch") if found.num_rows else _nothing([each.name for each in schema.fields])
             check_changes(found, steps, self.bench.states, schema, question)
         except WrongChangesError as wrong:
-            raise WrongChangesError(f"batch {report.batch_number}: {wrong}, pipeline {self.workshop.keys}") from None
+            raise WrongChangesError(
+                f"batch {report.batch.batch_number}: {wrong}, pipeline {self.workshop.keys}"
+            ) from None
 
     def _lineage(self, up_to: int) -> list[int | None]:
         return [None, *self.bench.trace.lineage(up_to)]
 
     def _steps(self, report: BatchReport, up_to: int) -> list[ExpectedStep]:
         trace = self.bench.trace
-        if report.after_snapshot_id is not None:
-            steps = trace.steps(report.after_snapshot_id, up_to)
+        if report.batch.after_snapshot_id is not None:
+            steps = trace.steps(report.batch.after_snapshot_id, up_to)
             assert steps is not None
             return steps
-        if report.batch_number or self.workshop.keys["initial_load"] == "full":
+        if report.batch.batch_number or self.workshop.keys["initial_load"] == "full":
             return [self._load(up_to)]
         lineage = trace.lineage(up_to)
         expired = [each for each in lineage if each in self.expired]

@@ -69,7 +69,7 @@ def check_batch(workshop: Workshop, table: SparkTable, ends: Sequence[int], kind
     assert not kinds or [step.kind for step in batch.plan.spec.steps] == list(kinds)
     report = batch.deliver()
     states = states_of(table, after, *ends)
-    found = workshop.changes(report.batch_number)
+    found = workshop.changes(report.batch.batch_number)
     check_range(found.drop_columns(["_batch"]) if found.num_columns else found, states, [after, *ends], ["id"])
     assert verify_batches(workshop.session()).is_equal
 

@@ -81,7 +81,7 @@ def test_a_cursor_that_expired_alone_is_no_gap_where_the_next_commit_removed_not
     check_range(changes_of(table, last, identifier_columns=["id"]), states, [last, inserted, updated], ["id"])
     batch = workshop.open()
     report = batch.deliver()
-    found = workshop.changes(report.batch_number).drop_columns(["_batch"])
+    found = workshop.changes(report.batch.batch_number).drop_columns(["_batch"])
     check_range(found, states, [last, inserted, updated], ["id"])
 
 
@@ -104,7 +104,7 @@ def test_a_cursor_that_expired_with_the_files_that_the_next_commit_removed_is_a_
     assert workshop.session().checkpoint.look().opened is None
     report = workshop.set(on_gap="reload").deliver()
     assert report is not None
-    assert (report.after_snapshot_id, report.counts["insert"]) == (
+    assert (report.batch.after_snapshot_id, report.batch.counts["insert"]) == (
         None,
         states_of(table, head(table))[head(table)].total(),
     )
