@@ -16,7 +16,7 @@ from support.tables.table_states import TableStates
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PLACES = {
-    "load": 92, "parts": 39, "from_now": 3, "changes": 165, "net": 5, "moves": 68, "divided": 120,
+    "load": 92, "parts": 39, "from_now": 3, "changes": 150, "net": 5, "moves": 68, "divided": 120,
     "inserts": 98, "nothing": 45, "reload": 9, "damaged": 47, "backfill": 102, "neighbours": 64,
 }  # fmt: skip
 """Where each run is stopped: as it opens its batch, in its tasks, as it commits.
