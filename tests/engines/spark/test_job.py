@@ -116,7 +116,6 @@ ROOT = Path(__file__).parents[3]
 DRIVER = """
 import os, sys, threading
 from icefloe.engines.spark.application import end_with_submitter
-from support.pipelines.pipeline_files import settings_at
 end_with_submitter(os.environ)
 sys.stdout.write("watching\\n")
 sys.stdout.flush()
