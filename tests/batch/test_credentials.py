@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from icefloe.batch.context.task_attempt import JobError
+from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.run_settings import CREDENTIALS_VARIABLE, Credentials
 from icefloe.errors import TerminalError, TransientError
@@ -41,7 +41,7 @@ def test_no_secret_is_in_anything_that_is_stored_or_logged(
         )
         batch.run_route()
         error = TransientError("the store did not answer", key=SECRET)
-        JobError.save(reference, "shuffle_write", "1", error)
+        FailedAttempt.save(reference, "shuffle_write", "1", error)
         stored = workshop.stored_objects()
         assert len(stored) > 5
         assert [path for path, data in stored.items() if SECRET.encode() in data] == []

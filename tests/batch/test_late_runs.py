@@ -6,12 +6,10 @@ from dataclasses import replace
 import pytest
 
 from icefloe.batch.context.batch_folder import load_plan
-from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.plan_document import Plan
-from icefloe.checkpoint.log import OtherOwnerError
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
 from icefloe.storage.store import Store
@@ -38,7 +36,7 @@ def test_a_map_task_that_goes_on_after_cleanup_takes_back_what_it_writes(worksho
             store.put(key, data)
         write_map_output(replace(inputs, folder=late.folder), 0)
         assert left_in_shuffle(workshop.storage)
-    with pytest.raises(BatchCommittedError), late.fenced():
+    with pytest.raises(TerminalError, match="committed already"), late.fenced():
         write_map_output(inputs, 0)
     assert left_in_shuffle(workshop.storage) == []
 
@@ -77,7 +75,7 @@ def test_a_backfill_belongs_to_the_owner_of_its_pipeline(workshop: Workshop) -> 
     ours = replace(workshop.session(), writer=Writer(owner="us"))
     open_and_plan(ours)
     theirs = replace(workshop.session(), writer=Writer(owner="them"))
-    with pytest.raises(OtherOwnerError, match="belongs to owner us"):
+    with pytest.raises(TerminalError, match="belongs to owner us"):
         open_and_plan(theirs, RequestedRange(up_to_snapshot_id=head))
     assert open_and_plan(ours, RequestedRange(up_to_snapshot_id=head)).plan is not None
 

@@ -2,11 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
 from icefloe.batch.report import BatchReport
-from icefloe.errors import TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase, Route
 from icefloe.shuffle.committed_output import CorruptMapOutputError, LostOutputs
 from icefloe.storage.location import open_store
@@ -101,7 +100,7 @@ def test_a_task_that_another_attempt_has_done_meanwhile_is_adopted(batch: OpenBa
 
 
 def test_a_node_that_is_lost_is_recorded_before_its_outputs_are_made_again(store: Store) -> None:
-    with pytest.raises(BatchCommittedError):
+    with pytest.raises(TerminalError):
         lose_a_node_and_die(store)
     [record] = load_phases(store, Route.SHUFFLE, delivers=False)
     [node] = record.nodes_lost
@@ -118,7 +117,7 @@ def lose_a_node_and_die(store: Store) -> None:
     lost = CorruptMapOutputError(f"node a:1: {reason}", map_id=0, generation=0, reason=reason, nodes=nodes)
     with recorded_phase(store, "shuffle_read") as tally:
         tally.lose_nodes([lost, lost])
-        raise BatchCommittedError("this end leaves no record, like a kill", batch_number=0)
+        raise TerminalError("this end leaves no record, like a kill")
 
 
 def shuffled(workshop: Workshop) -> BatchReport:

@@ -5,8 +5,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.context.references import TaskReference
-from icefloe.batch.context.running_batch import BatchCommittedError
 from icefloe.batch.phases import MapTaskRun
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
@@ -153,9 +151,9 @@ def test_reading_before_coalesce_says_what_to_run(batch: OpenBatch) -> None:
 def test_a_phase_of_a_committed_batch_stops(batch: OpenBatch) -> None:
     batch.run_route().commit()
     for phase in Phase:
-        with pytest.raises(BatchCommittedError, match="batch 1 of events is committed already: another run"):
+        with pytest.raises(TerminalError, match="batch 1 of events is committed already: another run"):
             batch.run(phase)
-    with pytest.raises(BatchCommittedError):
+    with pytest.raises(TerminalError, match="committed already"):
         batch.coalesce()
 
 
@@ -184,7 +182,7 @@ def test_a_task_without_memory_says_what_it_may_need(
     monkeypatch.setattr("icefloe.batch.phases.write_part", take_memory)
     batch = workshop.open()
     phase = Phase.INSERT_ONLY
-    reference = TaskReference.of(batch.reference, batch.plan)
+    reference = batch.reference.for_tasks(batch.plan)
     outcome = MapTaskRun(phase=phase, reference=reference, files=batch.files)(0)
     assert isinstance(outcome.error, TransientError)
     said = f"task 0 of {phase} has no memory left ({str(cause) or 'MemoryError'}): it may need "

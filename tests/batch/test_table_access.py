@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from icefloe.batch.context.references import TaskReference, table_files
+from icefloe.batch.context.references import table_files
 from icefloe.batch.phases import MapTaskRun, run_phase
 from icefloe.batch.run_settings import Credentials
 from icefloe.errors import TerminalError
@@ -23,7 +23,7 @@ def test_every_task_opens_files_in_the_places_of_the_table_only(workshop: Worksh
     workshop.append([1])
     batch = workshop.open()
     others = FilePlaces(places=(FilePlace(scheme="s3", authority="others"),))
-    reference = TaskReference.of(batch.reference, batch.plan)
+    reference = batch.reference.for_tasks(batch.plan)
     outcome = MapTaskRun(
         phase=Phase.INSERT_ONLY, reference=reference, files=replace(batch.files, places=others)
     )(0)  # fmt: skip

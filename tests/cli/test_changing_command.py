@@ -10,8 +10,8 @@ from support.pipelines.workspace import Workspace, icefloe
 
 ABANDON = ("abandon", "--yes")
 COMMANDS = {
-    ABANDON: "icefloe.cli.endings.AbandonablePipeline.find",
-    ("purge", "--older-than", "1d", "--yes"): "icefloe.cli.upkeep.sink_of_pipeline",
+    ABANDON: "icefloe.cli.endings.find_end",
+    ("purge", "--older-than", "1d", "--yes"): "icefloe.cli.upkeep.places_here",
     ("deliver", "--batches", "0"): "icefloe.cli.upkeep.Redelivery.url",
     ("deliver", "--dead-letters"): "icefloe.cli.upkeep.Redelivery.url",
     ("reset", "--yes"): "icefloe.cli.endings.open_session",
@@ -66,7 +66,7 @@ def test_a_killed_move_that_the_command_completes_is_no_change_of_others(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.batch.upkeep.cursor_moves.end_here", killed)
+        patched.setattr("icefloe.batch.upkeep.cursor_moves.EmptyEnd.record", killed)
         assert icefloe("reset", pipeline, "--yes").code not in (0, 65)
     failed = icefloe("set-cursor", pipeline, "--snapshot-id", 7, "--yes")
     assert (failed.code, "snapshot 7" in failed.sentence) == (65, True)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.context.batch_folder import MapInputs
-from icefloe.batch.context.references import TaskReference
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.flow import Phase
 from icefloe.node.machine import BatchPlace, Machine
@@ -110,7 +109,7 @@ def test_a_file_that_comes_to_a_node_after_the_end_of_its_batch_is_taken_back_or
         assert node.outputs() == []
 
     monkeypatch.setenv(CONFIG_VARIABLE, str(node.config))
-    zombie = TaskReference.of(batch.reference, batch.plan).open()
+    zombie = batch.reference.for_tasks(batch.plan).open()
     inputs = MapInputs.of(zombie.folder, batch.files)
     paused = replace(inputs, folder=replace(inputs.folder, machine=Paused(end_batch)))
     with replace(zombie, folder=paused.folder).fenced():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.batch.open.recorded_pipeline import compare
-from icefloe.pipeline.model import result_configuration, tuning_configuration
+from icefloe.pipeline.model import result_configuration
 from icefloe.pipeline.pipeline_file import load_pipeline
 
 RESULT_KEYS = [
@@ -71,15 +71,6 @@ def test_no_hash_is_recorded_if_only_other_keys_use_the_environment(write):
 def test_a_hash_cannot_be_taken_before_the_environment_is_known(write):
     with pytest.raises(ValueError, match=r"expand the pipeline first: table"):
         result_configuration(load_pipeline(write(table="${SPACE}.flights")))
-
-
-def test_sizes_that_differ_from_the_recorded_ones_are_named_and_memory_is_none_of_them(write):
-    recorded = tuning_configuration(load_pipeline(write(shuffle={"partitions": 7, "map_task_bytes": "1MiB"})))
-    edited = load_pipeline(write(shuffle={"partitions": 9, "memory_bytes": "2GiB"}, engine="local"))
-    assert compare(recorded, tuning_configuration(edited)) == [
-        ("shuffle.map_task_bytes", 2**20, 2**28),
-        ("shuffle.partitions", 7, 9),
-    ]
 
 
 @given(st.dictionaries(st.text(), st.integers()), st.dictionaries(st.text(), st.integers()))

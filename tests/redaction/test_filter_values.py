@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.types import LongType
 
-from icefloe.batch.context.task_attempt import JobError
+from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.errors import TerminalError
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.failures import airflow_failures
@@ -82,7 +82,7 @@ def test_the_error_document_of_a_task_holds_no_value(tmp_path: Path, monkeypatch
     later = replace(batch.plan, table_schema=schema)
     with pytest.raises(TerminalError) as refused:
         assert replace(batch.batch_folder, plan=later).shape
-    JobError.save(batch.reference, "shuffle_write", "1", refused.value)
+    FailedAttempt.save(batch.reference, "shuffle_write", "1", refused.value)
     outlets = Outlets()
     for path, data in workshop.stored_objects().items():
         outlets.add(path, data.decode("latin-1"))

@@ -11,7 +11,7 @@ import pytest
 
 from demo.servers.free_port import free_port
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.context.task_attempt import JobError
+from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.batch.run_settings import Credentials
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
@@ -176,7 +176,7 @@ def test_a_spark_job_that_prints_its_environment_gives_no_secret_away(
 def test_an_error_document_holds_no_secret(tmp_path: Path) -> None:
     credentials = Credentials(storage_options={"secret_access_key": SECRET})
     reference = reference_of(tmp_path, credentials)
-    JobError.save(reference, "shuffle_write", "a", TerminalError(f"refused {SECRET}", path=f"s3://x/{SECRET}"))
+    FailedAttempt.save(reference, "shuffle_write", "a", TerminalError(f"refused {SECRET}", path=f"s3://x/{SECRET}"))
     [file] = [path for path in (tmp_path / "7").rglob("*") if path.is_file()]
     assert "refused ***" in file.read_text()
     assert traces_of(SECRET, file.read_text()) == []

@@ -7,14 +7,14 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from icefloe.batch.context.end_batch import BatchStateError
 from icefloe.batch.context.references import BatchFinished, ends_well_if_finished
+from icefloe.batch.context.session import PipelinePlaces
 from icefloe.batch.deliver.commit_batch import clean_up_finished
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import TasksInProcess, run_coalesce, run_phase
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run_settings import Credentials
-from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline, DeliveredEnd
+from icefloe.batch.upkeep.abandoned_batch import BatchStateError, DeliveredEnd, end_open_batch, find_end
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TransientError
 from icefloe.flow import FlowTask, batch_tasks, phase_of
@@ -31,20 +31,20 @@ __all__ = ["Delivery", "abandon", "backfill", "giving_up_what_expired", "repeat_
 def abandon(stage: Stage, process: Process) -> None:
     """Gives up the batch that is open, or records it as done if it is whole at the sink."""
     deployment = stage.deployment
-    place = AbandonablePipeline(
+    places = PipelinePlaces(
         pipeline=deployment.pipeline,
         credentials=Credentials(),
         writer=Writer(owner=deployment.owner),
         surroundings=stage.surroundings(process),
     )
     with stage.errors_count_if_unchanged(), suppress(BatchStateError):
-        end = place.find()
+        end = find_end(places)
         if isinstance(end, DeliveredEnd):
-            place.record_as_done(end)
+            end_open_batch(end)
         elif end is not None:
             # A run may make it whole at this moment.
             with suppress(TransientError):
-                place.abandon(end)
+                end_open_batch(end)
 
 
 @contextmanager

@@ -8,12 +8,11 @@ from itertools import takewhile
 from random import Random
 from typing import Final, TypeVar
 
+from icefloe.batch.context.places import Surroundings
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.context.sinks import Surroundings
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.run_settings import Credentials
-from icefloe.checkpoint.log import OtherOwnerError
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Route
@@ -107,7 +106,7 @@ class Stage:
             except (Killed, TransientError):
                 continue
             except (
-                OtherOwnerError, TerminalError, SupersededError,
+                TerminalError, SupersededError,
                 TakenError,
             ):  # fmt: skip
                 if not self.intruders:

@@ -5,9 +5,9 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from icefloe.batch.context.end_batch import BatchStateError
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import Credentials
+from icefloe.batch.upkeep.abandoned_batch import BatchStateError
 from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished, make_move
 from icefloe.batch.upkeep.survey import survey_storage
 from icefloe.errors import TerminalError, TransientError

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.open.next_batch import find_work
-from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import NotAnAncestorError
 from icefloe.iceberg.step import StepKind
@@ -84,7 +83,7 @@ def test_a_table_that_was_dropped_and_created_again_stops_its_pipeline(table: Sp
     table.sql("DROP TABLE {table} PURGE")
     table.sql(f"CREATE TABLE {{table}} (id bigint, v int) USING iceberg TBLPROPERTIES ('format-version' = '{version}')")
     insert(table, 0, 3)
-    with pytest.raises(ConfigurationChangedError, match=r"with uuid .* it was dropped and created again"):
+    with pytest.raises(TerminalError, match=r"with uuid .* it was dropped and created again"):
         workshop.prepare()
 
 

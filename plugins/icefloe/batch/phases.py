@@ -10,7 +10,6 @@ from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.context.references import (
     BatchFinished,
     BatchReference,
-    TaskReference,
     ends_well_if_finished,
     table_files,
 )
@@ -60,12 +59,12 @@ class MapTaskRun:
     """Called with the number of each map task; commits ``generations`` by map id, 0 if left out."""
 
     phase: Phase
-    reference: TaskReference
+    reference: BatchReference
     files: TableAccess
     generations: Mapping[int, int] = field(default_factory=dict)
 
     def __call__(self, map_id: int) -> TaskOutcome:
-        name, generation = self.reference.batch.surroundings.new_name(), self.generations.get(map_id, 0)
+        name, generation = self.reference.surroundings.new_name(), self.generations.get(map_id, 0)
         with TaskAttempt(f"task {map_id} of {self.phase}", self.reference) as attempt:
             running = attempt.open()
             inputs = MapInputs.of(running.folder, self.files)
@@ -85,7 +84,7 @@ class MapTaskRun:
 class RangeRun:
     """Called with the number of each range; with ``finds_moves``, of hash ranges, which come first."""
 
-    reference: TaskReference
+    reference: BatchReference
     epoch: int
     finds_moves: bool = False
 
@@ -142,8 +141,7 @@ def run_phase(
 ) -> None:
     """Runs the tasks that a phase has left; repeating it redoes only outputs that are missing or proven invalid.
 
-    Raises:
-        BatchCommittedError: the batch is done.
+    `TerminalError` if the batch is done.
     """
     if phase is Phase.DELIVER:
         deliver_batch(reference, engine, application=application)
@@ -158,7 +156,7 @@ def run_phase(
                 recorded_phase(running.written, phase, application=application) as tally,
                 tally.counting(running.requests),
             ):
-                task_reference = TaskReference.of(reference, running.plan)
+                task_reference = reference.for_tasks(running.plan)
                 tasks = _Tasks(folder=running.folder, reference=task_reference, files=files, engine=engine, tally=tally)
                 tasks.run(phase)
             is_done = True
@@ -171,7 +169,7 @@ def run_phase(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tasks(ReadsMapOutputs):
     folder: BatchFolder
-    reference: TaskReference
+    reference: BatchReference
     files: TableFiles
     engine: Engine
     tally: PhaseTally
@@ -268,10 +266,8 @@ class _Tasks(ReadsMapOutputs):
 def run_coalesce(reference: BatchReference) -> Coalesced:
     """Plans the reduce ranges of a batch, or finds them.
 
-    It opens the table's files too, because a damaged map output is made again here.
-
-    Raises:
-        BatchCommittedError: the batch is done.
+    It opens the table's files too, because a damaged map output is made again here. `TerminalError` if the batch is
+    done.
     """
     running = reference.open()
     inputs = MapInputs.of(running.folder, table_files(running.plan, reference))

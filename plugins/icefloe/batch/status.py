@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.checkpoint.log import Checkpoint, CheckpointView, OtherOwnerError
+from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.records import CommitRecord, Cursor, Writer
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError, one_line
@@ -422,8 +422,5 @@ def _committed_at(checkpoint: Checkpoint, cursor: Cursor | None) -> str | None:
 def _best_effort(pipeline: Pipeline) -> Iterator[None]:
     try:
         yield
-    except OtherOwnerError as error:
-        # Not a warning: whoever runs another deployment's pipeline is told so by the error of the run itself.
-        logger.debug("the status of %s is not ours: %s", pipeline.name, error.sentence)
     except Exception as error:  # noqa: BLE001 - whatever it is: a page that is late is no reason to stop delivering
         logger.warning("the status of %s could not be written: %s", pipeline.name, one_line(error))

@@ -1,6 +1,6 @@
 """The specification of a batch: everything that decides its plan."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
@@ -116,13 +116,3 @@ class BatchSpec:
     def load_part(self) -> LoadPart | None:
         """The delivered part of a load in several batches; None for any other batch."""
         return self.steps[0].load_part if self.steps else None
-
-    @property
-    def sizes(self) -> Mapping[str, object]:
-        """Sizes by the dotted keys of the pipeline file."""
-        return {
-            "shuffle.partitions": self.partitions,
-            "shuffle.target_size_bytes": self.target_size_bytes,
-            "shuffle.map_task_bytes": self.map_task_bytes,
-            "sink.target_file_bytes": self.target_file_bytes,
-        }

@@ -32,21 +32,13 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.store import Store
 from icefloe.units import now_text
 
-__all__ = ["OWNER", "Checkpoint", "CheckpointView", "OtherOwnerError", "owner_of"]
+__all__ = ["OWNER", "Checkpoint", "CheckpointView", "owner_of"]
 
 logger = logging.getLogger(__name__)
 
 OWNER: Final = "ICEFLOE_OWNER"
 """The environment variable: any text that this deployment shares with no other, such as a UUID."""
 _TRIES: Final = 5
-
-
-class OtherOwnerError(TerminalError):
-    """A run may not write to the checkpoint of another owner."""
-
-    url: str
-    owner: str | None
-    writer: str | None
 
 
 def owner_of(environ: Mapping[str, str]) -> str | None:
@@ -200,8 +192,7 @@ class Checkpoint:
     def claim_for(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
         """Makes sure that a writer may write; a checkpoint of nobody in particular becomes the writer's.
 
-        Raises:
-            OtherOwnerError: it belongs to another owner.
+        `TerminalError` if it belongs to another owner.
         """
         for _ in range(_TRIES):
             current = self.owner()
@@ -219,7 +210,7 @@ class Checkpoint:
         raise TransientError(f"the owner of {self.url} changed while this run asked for it; run again", url=self.url)
 
     def refuse_other(self, writer: Writer) -> None:
-        """Raises `OtherOwnerError` for anybody but the owner."""
+        """Raises `TerminalError` for anybody but the owner."""
         current = self.owner()
         if current is not None and current.writer.owner not in (None, writer.owner):
             raise self._other_owner(current, writer)
@@ -380,13 +371,12 @@ class Checkpoint:
             checkpoint_id = pipeline.checkpoint_id
         return OwnerRecord(number=number, checkpoint_id=checkpoint_id, writer=writer, since=now_text())
 
-    def _other_owner(self, current: OwnerRecord, writer: Writer) -> OtherOwnerError:
-        return OtherOwnerError(
+    def _other_owner(self, current: OwnerRecord, writer: Writer) -> TerminalError:
+        return TerminalError(
             f"the checkpoint {self.url} belongs to {current.writer} since {current.since}, but this run belongs to "
             f"{writer}: if both are the same deployment, set ICEFLOE_OWNER to {current.writer.owner} here; if the "
             "pipeline moved here, stop it there and run `ICEFLOE_OWNER=... icefloe run NAME --take-over` once; "
             "otherwise give this pipeline a name, checkpoint and sink.path of its own",
             url=self.url,
             owner=current.writer.owner,
-            writer=writer.owner,
         )

@@ -8,8 +8,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, TypeVar
 
-from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.context.sinks import sink_of_pipeline
+from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.pin import may_pin
 from icefloe.batch.plan.batch_preview import TableCheck, next_plannable
@@ -177,7 +176,7 @@ def _try_sink(sink: SinkSettings, credentials: Credentials) -> str:
 
 
 def _try_delivery(pipeline: Pipeline, credentials: Credentials) -> str:
-    with sink_of_pipeline(pipeline, credentials) as sink:
+    with PipelinePlaces(pipeline=pipeline, credentials=credentials).delivery_sink() as sink:
         if sink is None:
             raise TypeError("the pipeline delivers to no sink")
         sink.check()

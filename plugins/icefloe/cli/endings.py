@@ -8,10 +8,10 @@ from dataclasses import asdict
 from icefloe.batch.context.end_batch import EmptyEnd
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.pin import let_pins_go, pinned_refs
-from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline, DeliveredEnd
+from icefloe.batch.upkeep.abandoned_batch import DeliveredEnd, end_open_batch, find_end
 from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished, make_move
 from icefloe.checkpoint.records import BatchOutcome
-from icefloe.cli.pipeline_session import changing_command, credentials_here, open_session, writer_here
+from icefloe.cli.pipeline_session import changing_command, open_session, places_here
 from icefloe.cli.screen import Screen, id_text, is_agreed
 from icefloe.iceberg.history.history import Commits
 from icefloe.pipeline.model import Pipeline
@@ -21,34 +21,30 @@ from icefloe.units import id_json
 @changing_command
 def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
     """Ends the open batch; if nothing was delivered, its number is never used again."""
-    abandonable = AbandonablePipeline(
-        pipeline=pipeline,
-        credentials=credentials_here(pipeline),
-        writer=writer_here("abandon"),
-        backfill_id=arguments.backfill,
-    )
+    places = places_here(pipeline, backfill_id=arguments.backfill, command="abandon")
     name = pipeline.name if arguments.backfill is None else f"backfill {arguments.backfill}"
     with screen.under_way("looking"):
-        end = abandonable.find()
+        end = find_end(places)
     outcome = None
     if end is None:
         screen.say(f"{name}: no batch is open")
     else:
         screen.facts(_abandon_facts(end, is_backfill=arguments.backfill is not None))
         number = end.offset.batch_number
-        question, done = f"Abandon batch {number} of {name}?", f"batch {number} is recorded as done"
+        question = f"Abandon batch {number} of {name}?"
         if isinstance(end, DeliveredEnd):
             question = f"Batch {number} of {name} cannot be abandoned, because readers see it. Record it as done?"
         if _is_wanted(question, arguments):
-            if isinstance(end, DeliveredEnd):
-                abandonable.record_as_done(end)
-                outcome = BatchOutcome.DELIVERED
-            else:  # a run may have been faster
-                outcome = abandonable.abandon(end).outcome
-                done = f"batch {number} was not abandoned, because a run ended it first ({outcome})"
-            if outcome is BatchOutcome.ABANDONED:
-                done = f"batch {number} is abandoned; tasks of it that still run stop by themselves"
-        screen.say("nothing was changed" if outcome is None else f"{name}: {done}")
+            outcome = end_open_batch(end)
+        if outcome is None:
+            done = "nothing was changed"
+        elif outcome is BatchOutcome.ABANDONED:
+            done = f"{name}: batch {number} is abandoned; tasks of it that still run stop by themselves"
+        elif isinstance(end, DeliveredEnd):
+            done = f"{name}: batch {number} is recorded as done"
+        else:
+            done = f"{name}: batch {number} was not abandoned, because a run ended it first ({outcome})"
+        screen.say(done)
     screen.answer({
         "pipeline": pipeline.name, "backfill_id": arguments.backfill,
         "batch": None if end is None else end.offset.batch_number, "outcome": outcome,
@@ -75,7 +71,7 @@ def _abandon_facts(end: EmptyEnd | DeliveredEnd, *, is_backfill: bool) -> list[t
     else:
         delivered = f"all {end.summary.rows:,} changes; only the record of it is missing"
     return [
-        ("pipeline", end.pipeline),
+        ("pipeline", end.places.pipeline.name),
         ("open batch", str(opened.batch_number)),
         ("after snapshot", id_text(opened.after_snapshot_id)),
         ("up to snapshot", id_text(opened.up_to_snapshot_id)),

@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Final
 
 from icefloe.batch.context.references import errors_count_if_unchanged
-from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.run_settings import CREDENTIALS_VARIABLE, Credentials
 from icefloe.checkpoint.log import Checkpoint, owner_of
@@ -20,7 +20,6 @@ from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline, load_pipeline
-from icefloe.storage.location import open_store
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +60,20 @@ def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str =
     )
 
 
-def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None, warns: bool = True) -> Checkpoint:
+def places_here(pipeline: Pipeline, *, backfill_id: str | None = None, command: str = "run") -> PipelinePlaces:
+    """The places of a pipeline or a backfill, without catalog or table."""
+    return PipelinePlaces(
+        pipeline=pipeline,
+        credentials=credentials_here(pipeline),
+        writer=writer_here(command),
+        backfill_id=backfill_id,
+    )
+
+
+def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None) -> Checkpoint:
     """The checkpoint of a pipeline or a backfill, without catalog or table."""
-    if warns:
-        warn_of_connections(pipeline)
-    checkpoint = Checkpoint(open_store(pipeline.checkpoint_url, options=credentials_here(pipeline).storage_options))
-    return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
+    warn_of_connections(pipeline)
+    return places_here(pipeline, backfill_id=backfill_id).checkpoint
 
 
 def credentials_here(pipeline: Pipeline) -> Credentials:
@@ -108,8 +115,8 @@ def changing_command(
     @wraps(change)
     def command(arguments: Namespace, screen: Screen) -> None:
         pipeline = load_named_pipeline(arguments)
-        checkpoint = open_checkpoint(pipeline, backfill_id=getattr(arguments, "backfill", None), warns=False)
-        with errors_count_if_unchanged(checkpoint, pipeline=pipeline.name):
+        places = places_here(pipeline, backfill_id=getattr(arguments, "backfill", None))
+        with errors_count_if_unchanged(places.checkpoint, pipeline=pipeline.name):
             change(pipeline, arguments, screen)
 
     return command

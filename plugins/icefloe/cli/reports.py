@@ -19,6 +19,7 @@ from icefloe.cli.pipeline_session import (
     load_named_pipeline,
     open_checkpoint,
     open_session,
+    places_here,
 )
 from icefloe.cli.screen import Screen, seconds_text
 from icefloe.documents import dump_document
@@ -45,7 +46,7 @@ _NOT_SHOWN: Final = ("version", "dag_id", "updated_at", "recent")
 def _document(pipeline: Pipeline) -> dict[str, object]:
     """The status as it is now, and whether a batch could be planned."""
     session, waits_for = _opened(pipeline)
-    checkpoint = open_checkpoint(pipeline, warns=False) if session is None else session.checkpoint
+    checkpoint = (session or places_here(pipeline)).checkpoint
     table = None if session is None or waits_for is not None else session.table
     found = status_of(pipeline, checkpoint, table)
     failure = found.trouble

@@ -6,15 +6,15 @@ import threading
 from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from icefloe.batch.context.sinks import sink_of_pipeline
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.leftover import Leftover
 from icefloe.batch.upkeep.redelivery import Redelivery
 from icefloe.batch.upkeep.survey import survey_storage
-from icefloe.cli.pipeline_session import changing_command, credentials_here, open_checkpoint, warn_of_connections
+from icefloe.cli.pipeline_session import changing_command, places_here, warn_of_connections
 from icefloe.cli.screen import Screen, is_agreed
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
@@ -48,19 +48,16 @@ def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
         if asked is None:
             raise UsageError("which batches? give --batches A-B, or --backfill ID")
         url = redelivery.url()
-        numbers = redelivery.kept.check(asked)
-        shown = redelivery.kept.show_ends(asked)
+        numbers = redelivery.check(asked)
     documents = []
     for number in numbers:
         with screen.under_way(f"batch {number}"):
             documents.append(_counts(number, _delivered(redelivery, number, last=asked[-1])))
-    for number in shown:
-        screen.say(f"batch {number} has no changes there: its manifest was missing, and is in {url} now")
     columns = (*_COUNTS, "sent")
     if documents:
         rows = [(*_texts(document, _COUNTS), format_bytes(document["bytes"])) for document in documents]
         screen.table(columns, rows, numbers=columns)
-    elif not shown:
+    else:
         screen.say("none of these batches changed anything")
     screen.answer({"pipeline": pipeline.name, "url": url, "batches": documents})
 
@@ -68,19 +65,19 @@ def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
 def _send_letters(redelivery: Redelivery, arguments: Namespace, screen: Screen) -> None:
     with screen.under_way("looking"):
         url = redelivery.url(is_checked=not arguments.dry_run)
-        letters = redelivery.letters.counts(redelivery.batches(arguments.batches))
+        letters = redelivery.letters(redelivery.batches(arguments.batches))
     documents = [{"batch": number, "dead_letters": count} for number, count in letters.items()]
     columns = ["batch", "dead letters"]
     if not arguments.dry_run:
         documents, columns = [], list(_COUNTS)
         for number in letters:
             with screen.under_way(f"dead letters of batch {number}"):
-                documents.append(_counts(number, redelivery.letters.send(number)))
+                documents.append(_counts(number, redelivery.send_letters(number)))
     if documents:
         screen.table(columns, [_texts(document, columns) for document in documents], numbers=columns)
     else:
         screen.say("there are no dead letters of these batches")
-    screen.answer({"pipeline": redelivery.pipeline.name, "url": url, "batches": documents})
+    screen.answer({"pipeline": redelivery.pipeline, "url": url, "batches": documents})
 
 
 def _redelivery(pipeline: Pipeline, arguments: Namespace) -> Redelivery:
@@ -88,20 +85,16 @@ def _redelivery(pipeline: Pipeline, arguments: Namespace) -> Redelivery:
     if arguments.sink is not None:
         target = with_sink_of(pipeline, arguments.sink, environ=os.environ)
         check_pipeline(target)
-    return Redelivery(
-        pipeline=pipeline,
-        target=target,
-        credentials=credentials_here(target),
-        checkpoint=open_checkpoint(pipeline, backfill_id=arguments.backfill),
-        backfill_id=arguments.backfill,
-    )
+    warn_of_connections(pipeline)
+    places = places_here(target)
+    return Redelivery(source=replace(places, pipeline=pipeline, backfill_id=arguments.backfill), target=places)
 
 
 def _delivered(redelivery: Redelivery, number: int, *, last: int) -> Sequence[PartDelivery]:
     try:
-        return redelivery.deliver(number, LocalEngine(memory_bytes=redelivery.pipeline.shuffle.memory_bytes))
+        return redelivery.deliver(number, LocalEngine(memory_bytes=redelivery.target.pipeline.shuffle.memory_bytes))
     except IcefloeError as error:
-        if redelivery.backfill_id is not None:
+        if redelivery.source.backfill_id is not None:
             raise
         rest = f"{number}-{last}" if last > number else str(number)
         raise error.restated(f"batch {number}: {error.sentence}; go on with --batches {rest}") from error
@@ -122,8 +115,7 @@ def purge(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
     warn_of_connections(pipeline)
     before = datetime.now(UTC) - timedelta(seconds=arguments.older_than)
     purged = 0
-    credentials = credentials_here(pipeline)
-    with sink_of_pipeline(pipeline, credentials) as sink:
+    with places_here(pipeline).delivery_sink() as sink:
         if sink is None or not sink.keeps_deletions:
             raise UsageError(
                 f"a sink of type {pipeline.sink.type} keeps no marks of deleted rows, so there is nothing to purge",

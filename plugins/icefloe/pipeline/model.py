@@ -42,7 +42,6 @@ __all__ = [
     "Pipeline",
     "result_configuration",
     "result_values",
-    "tuning_configuration",
     "with_lines",
 ]
 
@@ -273,20 +272,6 @@ def result_configuration(pipeline: Pipeline) -> dict[str, JSON]:
             raise ValueError(f"expand the pipeline first: {', '.join(variable)} use the environment")
         written["environment_hash"] = _hash_of(variable)
     return written
-
-
-def tuning_configuration(pipeline: Pipeline) -> dict[str, JSON]:
-    """The sizes that shape a plan without changing its rows, by dotted key: an open batch keeps its own.
-
-    Keys that help a failed batch (``memory_bytes``, ``max_scan_bytes``, ``on_summary_mismatch``, ``engine``, ``spark``)
-    are left out: their present value counts.
-    """
-    return {
-        "shuffle.partitions": pipeline.shuffle.partitions,
-        "shuffle.target_size_bytes": pipeline.shuffle.target_size_bytes,
-        "shuffle.map_task_bytes": pipeline.shuffle.map_task_bytes,
-        "sink.target_file_bytes": pipeline.changes_folder.target_file_bytes,
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from icefloe.batch.context.references import BatchReference, TaskReference
-from icefloe.batch.context.task_attempt import JobError, TaskAttempt
+from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.task_attempt import FailedAttempt, TaskAttempt
 from icefloe.batch.deliver.prove import UnfinishedTasksError
-from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.run_settings import Credentials
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
@@ -40,7 +39,7 @@ def test_an_outcome_holds_nothing_that_its_task_had_in_memory(workshop: Workshop
         held.append(weakref.ref(inner))
         raise kind
 
-    with TaskAttempt("map task 0", TaskReference.of(batch.reference, batch.plan)) as attempt:
+    with TaskAttempt("map task 0", batch.reference.for_tasks(batch.plan)) as attempt:
         task()
     assert isinstance(attempt.outcome.error, TransientError | TerminalError)
     assert [each() for each in held] == [None, None]
@@ -52,7 +51,7 @@ def test_a_module_that_another_thread_could_not_load_is_an_error_that_passes(
     workshop.append([1])
     batch = workshop.open()
     monkeypatch.setitem(sys.modules, "icefloe.batch.map.carryover", ModuleType("icefloe.batch.map.carryover"))
-    with TaskAttempt("map task 0", TaskReference.of(batch.reference, batch.plan)) as attempt:
+    with TaskAttempt("map task 0", batch.reference.for_tasks(batch.plan)) as attempt:
         exec("from icefloe.batch.map.carryover import CarryOver", {"__name__": "icefloe.asking"})
     assert isinstance(attempt.outcome.error, TransientError)
     assert "is not loaded as a whole (cannot import name 'CarryOver'" in attempt.outcome.error.sentence
@@ -62,15 +61,15 @@ def test_references_to_tasks_open_no_catalog(workshop: Workshop) -> None:
     workshop.append(range(5))
     batch = workshop.open()
     given = Credentials(catalog_properties={"token": "of the catalog"}, storage_options={"token": "of the storage"})
-    reference = TaskReference.of(replace(batch.reference, credentials=given), batch.plan)
-    travelling = reference.batch.credentials
+    reference = replace(batch.reference, credentials=given).for_tasks(batch.plan)
+    travelling = reference.credentials
     assert (travelling.catalog_properties, travelling.storage_options) == ({}, {"token": "of the storage"})
 
 
 def test_tasks_bring_the_plan_along_and_make_no_request_for_it(workshop: Workshop) -> None:
     workshop.append(range(5))
     batch = workshop.open()
-    running = TaskReference.of(batch.reference, batch.plan).open()
+    running = batch.reference.for_tasks(batch.plan).open()
     assert running.plan is batch.plan
     assert running.requests.taken() == RequestTotals()
 
@@ -89,21 +88,20 @@ REFERENCE = BatchReference(
         MissingMapOutputError("2 of 9 map tasks have no valid output", map_ids=(3, 4)),
         UnfinishedTasksError("1 range has not delivered", phase=Phase.SHUFFLE_READ),
         file_error("a.yaml", [Problem(line=3, key="changes", sentence="changes must be each or net")]),
-        ConfigurationChangedError("the pipeline was edited", differences=(("changes", "each", None),)),
         TransientError("no worker ran the task", url="s3://lake"),
     ],
     ids=lambda error: type(error).__name__,
 )
 def test_class_and_facts_come_back_as_they_were_raised(error: IcefloeError) -> None:
-    JobError.save(REFERENCE, "shuffle_write", type(error).__name__, error)
-    document = JobError.load(REFERENCE, "shuffle_write", type(error).__name__)
+    FailedAttempt.save(REFERENCE, "shuffle_write", type(error).__name__, error)
+    document = FailedAttempt.load(REFERENCE, "shuffle_write", type(error).__name__)
     assert document is not None
     back = document.as_error()
     assert (type(back), back.sentence, back.facts) == (type(error), error.sentence, error.facts)
 
 
 def test_a_fact_of_another_type_is_left_out_and_the_sentence_stays() -> None:
-    document = JobError.save(REFERENCE, "insert_only", "odd", TerminalError("it broke", path=Path("a"), line=4))  # type: ignore[arg-type]
+    document = FailedAttempt.save(REFERENCE, "insert_only", "odd", TerminalError("it broke", path=Path("a"), line=4))  # type: ignore[arg-type]
     assert (document.sentence, document.facts) == ("it broke", {"line": 4})
 
 
@@ -111,6 +109,6 @@ def test_a_fact_of_another_type_is_left_out_and_the_sentence_stays() -> None:
     "kind", [None, "icefloe.errors.GoneError", "icefloe.gone.Error", "icefloe.errors.one_line", "builtins.OSError"]
 )
 def test_an_error_of_a_class_that_this_release_does_not_know_is_one_of_its_family(kind: str | None) -> None:
-    document = JobError(family="transient", kind=kind, sentence="it broke", facts={"key": "a", "colour": "red"})
+    document = FailedAttempt(family="transient", kind=kind, sentence="it broke", facts={"key": "a", "colour": "red"})
     error = document.as_error()
     assert (type(error), error.sentence, error.facts) == (TransientError, "it broke", {"key": "a"})

@@ -90,13 +90,6 @@ def test_a_snapshot_that_expires_while_it_is_loaded_is_a_gap(loaded: Workshop) -
     assert verify_batches(loaded.session()).is_equal
 
 
-def test_a_schedule_that_loads_one_part_each_run_is_warned_of(loaded: Workshop) -> None:
-    report = loaded.set(schedule="0 3 * * *").deliver()
-    assert report is not None
-    [warning] = report.warnings
-    assert warning.startswith(f"the initial load of snapshot {loaded.head()} has come to files 1 to 2 of 4, and under")
-
-
 def test_a_rerun_of_an_open_part_reads_the_same_files_whatever_the_bound_is_now(loaded: Workshop) -> None:
     before = loaded.open().plan
     again = loaded.set(max_bytes_per_batch=1).open()

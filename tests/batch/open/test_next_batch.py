@@ -6,9 +6,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from icefloe.batch.open.claim_batch import claim_batch, record_batch
 from icefloe.batch.open.next_batch import NextBatch, find_work, next_batch
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.open.recorded_pipeline import ConfigurationChangedError
 from icefloe.batch.plan.make_plan import plan_of
 from icefloe.checkpoint.records import OffsetRecord
+from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import NotAnAncestorError
 from support.catalogs import sql_properties
@@ -51,27 +51,18 @@ def test_of_two_runs_that_open_a_batch_at_once_both_work_on_the_first(workshop: 
     assert recorded(slow) == first
 
 
-def test_sizes_of_an_open_batch_win_over_edited_ones_with_a_warning(
-    workshop: Workshop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_sizes_of_an_open_batch_win_over_edited_ones(workshop: Workshop) -> None:
     workshop.append(range(10))
     batch = next_batch(workshop.set(shuffle={"partitions": 5}).session())
     assert batch is not None
     recorded(batch)
     workshop.set(shuffle={"partitions": 9})
-    sentence = (
-        "batch 0 of events is open and keeps the sizes it was opened with: shuffle.partitions was 5 and is 9; the next "
-        "batch takes the new ones"
-    )
     opened = workshop.open()
     assert opened.plan.num_partitions == 5
-    assert opened.plan.warnings == (sentence,)
-    assert sentence in caplog.messages
-    assert opened.deliver().warnings == (sentence,)
+    opened.deliver()
     workshop.append(range(10, 20))
     following = workshop.open()
     assert following.plan.num_partitions == 9
-    assert following.plan.warnings == ()
 
 
 def test_a_table_that_was_dropped_and_created_again_is_refused(workshop: Workshop) -> None:
@@ -83,10 +74,10 @@ def test_a_table_that_was_dropped_and_created_again_is_refused(workshop: Worksho
     new = catalog.create_table(f"db.{NAME}", SCHEMA)
     sentence = f"with uuid {old}, but the table of that name now has uuid {new.metadata.table_uuid}: it was dropped"
     assert work(workshop) == (False, True)
-    with pytest.raises(ConfigurationChangedError, match=sentence):
+    with pytest.raises(TerminalError, match=sentence):
         workshop.prepare()
     new.append(rows([1]))
-    with pytest.raises(ConfigurationChangedError, match=sentence):
+    with pytest.raises(TerminalError, match=sentence):
         workshop.prepare()
 
 

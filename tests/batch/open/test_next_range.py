@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 from pyiceberg.table import Table
 
@@ -144,24 +142,6 @@ def test_a_pipeline_far_behind_catches_up_in_several_batches(workshop: Workshop,
         workshop.require_exact(batch.plan, workshop.changes(report.batch.batch_number))
     assert steps == [3, 3, 2]
     assert verify_batches(workshop.session()).is_equal
-
-
-@pytest.mark.parametrize(("schedule", "warns"), [("0 3 * * *", True), ("@continuous", False), ({"asset": "x"}, True)])
-def test_a_schedule_that_may_not_keep_up_is_warned_of(workshop: Workshop, schedule: Any, warns: bool) -> None:
-    workshop.set(initial_load="from_earliest", max_steps_per_batch=2, schedule=schedule)
-    for start in range(0, 30, 10):
-        workshop.append(range(start, start + 10))
-    first = workshop.deliver()
-    last = workshop.deliver()
-    assert first is not None
-    assert last is not None
-    assert last.warnings == ()
-    if warns:
-        [warning] = first.warnings
-        end = workshop.snapshot_ids()[1]
-        assert warning.startswith(f"the batch ends at snapshot {end} and leaves 1 to later batches")
-    else:
-        assert first.warnings == ()
 
 
 def test_a_backfill_is_one_batch_whatever_the_bounds(workshop: Workshop) -> None:

@@ -6,9 +6,7 @@ import pytest
 
 from icefloe.batch.context.end_batch import EmptyEnd
 from icefloe.batch.plan.batch_preview import preview_batch
-from icefloe.batch.run_settings import Credentials
-from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline
-from icefloe.checkpoint.records import Writer
+from icefloe.batch.upkeep.abandoned_batch import end_open_batch, find_end
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import NotAnAncestorError
 from support.pipelines.workshop import Workshop
@@ -42,11 +40,9 @@ def test_an_open_batch_whose_snapshot_expired_before_it_was_planned_names_the_wa
     for _ in range(2):
         with pytest.raises(NotAnAncestorError, match=way_out):
             workshop.prepare()
-    pipeline = workshop.session().pipeline
-    place = AbandonablePipeline(pipeline=pipeline, credentials=Credentials(), writer=Writer())
-    end = place.find()
+    end = find_end(workshop.session())
     assert isinstance(end, EmptyEnd)
-    place.abandon(end)
+    end_open_batch(end)
     workshop.open().deliver()
     assert workshop.changes(2)["id"].to_pylist() == [20, 21, 22]
 

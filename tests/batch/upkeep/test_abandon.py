@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.upkeep.abandoned_batch import AbandonablePipeline
+from icefloe.batch.context.session import PipelinePlaces
+from icefloe.batch.upkeep.abandoned_batch import find_end
 from icefloe.checkpoint.log import Checkpoint
 from support.catalogs import open_sql_catalog
 from support.pipelines.interrupted import Killed, killed_at
@@ -150,20 +151,19 @@ def test_an_abandon_is_to_be_repeated_if_a_run_died_between_manifest_and_record_
 ) -> None:
     operated.update([1], value=7.0)
     operated.open()
-    look = AbandonablePipeline.find
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    def looked(place: AbandonablePipeline) -> object:
-        found = look(place)
+    def looked(places: PipelinePlaces) -> object:
+        found = find_end(places)
         with monkeypatch.context() as patched:
             patched.setattr(Checkpoint, "create_commit", killed)
             assert operated.command("run").code == 130
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(AbandonablePipeline, "find", looked)
+        patched.setattr("icefloe.cli.endings.find_end", looked)
         overtaken = operated.abandon()
     assert (overtaken.code, "readers see its changes" in overtaken.sentence) == (75, True)
     repeated = operated.abandon("--yes", "--json")

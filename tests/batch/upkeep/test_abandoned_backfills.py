@@ -6,8 +6,6 @@ import pytest
 
 from icefloe.batch.context.batch_folder import MARKER
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.upkeep.leftover import BatchStates
-from icefloe.errors import TransientError
 from icefloe.storage.object_store import ObjectStore
 from support.pipelines.operated import Operated
 from support.pipelines.sweeping import survey_of, swept
@@ -72,7 +70,7 @@ def test_a_backfill_that_was_never_begun_is_refused_with_those_that_there_are(
     assert f"has no backfill mistyped: it has {backfill_id}; correct the ID" in done.err
 
 
-def test_a_backfill_that_is_started_again_while_a_sweep_deletes_its_marker_has_it_again(
+def test_a_backfill_that_is_started_again_while_a_sweep_deletes_its_marker_goes_on(
     operated: Operated, batch: OpenBatch, request_: RequestedRange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert operated.abandon(*arguments(batch)).code == 0
@@ -85,25 +83,8 @@ def test_a_backfill_that_is_started_again_while_a_sweep_deletes_its_marker_has_i
         delete(store, deleted)
 
     monkeypatch.setattr(ObjectStore, "delete", delete_late)
-    assert survey.delete() == (0, ())
+    survey.delete()
+    monkeypatch.undo()
     [again] = opened
-    assert (again.folder.parent / MARKER).exists()
-    again.deliver()
-
-
-def test_a_sweep_that_cannot_ask_again_after_the_deletion_puts_the_marker_back(
-    operated: Operated, batch: OpenBatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert operated.abandon(*arguments(batch)).code == 0
-    answers = [False]
-
-    def asked(_: BatchStates) -> bool:
-        if answers:
-            return answers.pop()
-        raise TransientError("the store does not answer")
-
-    monkeypatch.setattr(BatchStates, "is_open_now", asked)
-    survey = survey_of(operated.storage)
-    deleted, [problem] = survey.delete()
-    assert (deleted, problem.sentence) == (0, "the store does not answer")
-    assert (batch.folder.parent / MARKER).exists()
+    swept(operated.storage)
+    again.run_route().deliver()

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.context.task_attempt import JobError
+from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.batch.run_settings import Credentials
 from icefloe.engines.spark.application import ATTEMPT_VARIABLE, end_with_submitter, submitter_variables
 from icefloe.engines.spark.job import run_job
@@ -28,7 +28,7 @@ def test_an_error_is_stored_next_to_the_plan_for_the_starter_of_the_job(monkeypa
     for name, value in reference.to_environment().items():
         monkeypatch.setenv(name, value)
     assert run_job(Phase.SHUFFLE_WRITE, [url]) == BatchFileMissingError.exit_code == 65
-    left = JobError.load(reference, "shuffle_write", "try-3")
+    left = FailedAttempt.load(reference, "shuffle_write", "try-3")
     assert left is not None
     assert left.family == "terminal"
     assert "there is no plan at memory://spark-jobs/0/plan.json" in left.sentence
@@ -53,7 +53,7 @@ def reference(monkeypatch: pytest.MonkeyPatch) -> BatchReference:
 def left_by(reference: BatchReference) -> tuple[str, str]:
     """The family and the sentence of the error document that a job leaves."""
     assert run_job(Phase.SHUFFLE_READ, [reference.plan_url]) == 75
-    left = JobError.load(reference, "shuffle_read", "try-1")
+    left = FailedAttempt.load(reference, "shuffle_read", "try-1")
     assert left is not None
     return left.family, left.sentence
 

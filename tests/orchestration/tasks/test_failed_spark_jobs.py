@@ -9,7 +9,7 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from icefloe.batch.context.task_attempt import JobError
+from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.errors import TransientError
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.spark_phase_operator import RedactedLog
@@ -18,7 +18,7 @@ from orchestration.tasks.spark_phase_tasks import CONTEXT, PREPARED, SECRET, fak
 pytestmark = pytest.mark.usefixtures("connections")
 
 
-def fail_with(monkeypatch: pytest.MonkeyPatch, error: JobError | None) -> None:
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: FailedAttempt | None) -> None:
     def submit(self: SparkSubmitHook, application: str, *, env: dict[str, str]) -> None:
         raise AirflowException("exit code 1")
 
@@ -30,18 +30,18 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: JobError | None) -> None:
     ("error", "raised", "sentence"),
     [
         (
-            JobError(family="terminal", sentence="a column is gone", facts={}),
+            FailedAttempt(family="terminal", sentence="a column is gone", facts={}),
             AirflowFailException,
             "insert_only: a col",
         ),
-        (JobError(family="transient", sentence="it timed out", facts={}), TransientError, "it timed out"),
+        (FailedAttempt(family="transient", sentence="it timed out", facts={}), TransientError, "it timed out"),
         (None, TransientError, "it last said: nothing"),
     ],
 )
 def test_the_error_of_a_job_fails_its_task_or_is_left_to_retries(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    error: JobError | None,
+    error: FailedAttempt | None,
     raised: type[Exception],
     sentence: str,
 ) -> None:

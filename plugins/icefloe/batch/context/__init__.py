@@ -2,8 +2,8 @@
 
 Read in this order:
 
+- `places`: stores, folders of changes and the sink, opened by credentials and settings
 - `session`: a pipeline with table, checkpoint and sink, before there is a batch
-- `sinks`: the folder of its changes, and the sink that they are delivered to
 - `references`: a batch as it travels between processes; it ends well if another run has committed it
 - `running_batch`: a batch whose plan was read, and writes that are taken back if it is over
 - `batch_folder`: its plan and its files, for every task between plan and cleanup
@@ -17,6 +17,5 @@ __all__ = [
     "references",
     "running_batch",
     "session",
-    "sinks",
     "task_attempt",
 ]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from icefloe.batch.context.batch_folder import BatchFolder, load_plan
-from icefloe.batch.context.running_batch import BatchCommittedError, FencedStore, RunningBatch
-from icefloe.batch.context.sinks import Surroundings, delivered_folder, delivery_sink, folder_of_changes
+from icefloe.batch.context.places import Places
+from icefloe.batch.context.running_batch import FencedStore, RunningBatch
 from icefloe.batch.plan_document import Plan, begun_key, split_plan_url
 from icefloe.batch.report import BatchReport
 from icefloe.batch.run_settings import (
@@ -21,7 +21,6 @@ from icefloe.checkpoint.records import BatchOutcome
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
 from icefloe.iceberg.catalog.confined_io import TableAccess
 from icefloe.node.machine import Machine
-from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
@@ -29,7 +28,6 @@ from icefloe.storage.store import Store
 __all__ = [
     "BatchFinished",
     "BatchReference",
-    "TaskReference",
     "ends_well_if_finished",
     "errors_count_if_unchanged",
     "table_files",
@@ -38,42 +36,55 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchReference:
-    """A batch's plan URL, and the secrets and settings that open it."""
+@dataclass(frozen=True, kw_only=True)
+class BatchReference(Places):
+    """A batch's plan URL, and the secrets and settings that open it.
+
+    Attributes:
+        plan: None: whoever opens the batch reads it.
+    """
 
     plan_url: str
-    credentials: Credentials
-    settings: RunSettings
-    surroundings: Surroundings = field(default_factory=Surroundings, repr=False)
+    plan: Plan | None = field(default=None, repr=False)
 
-    def open(self, plan: Plan | None = None) -> RunningBatch:
-        """The batch in this process. Without a plan, it is read.
+    def for_tasks(self, plan: Plan) -> Self:
+        """The reference that tasks need to read and write files: no request for the plan, no way to the catalog."""
+        return replace(self, plan=plan, credentials=replace(self.credentials, catalog_properties={}))
+
+    def open(self) -> RunningBatch:
+        """The batch in this process.
 
         Raises:
             BatchFileMissingError: there is no plan.
             TerminalError: the plan was made for other settings than this run has.
         """
-        settings, pipeline, requests = self.settings, self.settings.pipeline, Requests()
-        store = FencedStore(self._open_store(split_plan_url(self.plan_url), requests))
-        plan = load_plan(store) if plan is None else plan
-        _refuse_other_settings(plan, settings)
+        requests = Requests()
+        places = replace(self, requests=requests)
+        store = FencedStore(places.folder)
+        plan = self.plan or load_plan(store)
+        if plan.settings_digest != self.settings.digest:
+            raise TerminalError(
+                f"keys of pipeline {plan.pipeline} that decide its changes, such as filter, sink, columns or "
+                f"changelog.path, have changed since batch {plan.batch_number} was planned: the file was edited, or an "
+                "environment variable in it has another value here; restore what it was until the batch is done, with "
+                "the same value on every worker",
+                batch_number=plan.batch_number,
+            )
+        pipeline = self.settings.pipeline
         return RunningBatch(
             folder=BatchFolder(
                 plan=plan,
                 store=store,
                 memory_bytes=pipeline.shuffle.memory_bytes,
                 filter_text=pipeline.filter,
-                fast_ways=settings.fast_ways,
+                fast_ways=self.settings.fast_ways,
                 verify_sample=pipeline.verify_sample,
                 machine=Machine(keeps_outputs=pipeline.shuffle.transfer == "nodes"),
             ),
             written=store,
-            checkpoint=Checkpoint(self._open_store(settings.checkpoint_url, requests)),
-            folder_of_changes=folder_of_changes(
-                settings, self.credentials, self.surroundings, requests=requests, spec=plan.spec
-            ),
-            settings=settings,
+            checkpoint=places.checkpoint,
+            folder_of_changes=places.folder_with_files_of(plan.spec.target_file_bytes),
+            settings=self.settings,
             requests=requests,
         )
 
@@ -85,32 +96,17 @@ class BatchReference:
     @property
     def folder(self) -> Store:
         """Folder of the files that pass between the phases; known without the plan."""
-        return self._open_store(split_plan_url(self.plan_url))
+        return self.open_storage(split_plan_url(self.plan_url))
 
     @property
     def batches(self) -> Store:
         """Parent folder of this and other batches, by number; known without the plan."""
-        return self._open_store(split_plan_url(self.plan_url).rpartition("/")[0])
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """Checkpoint of the batch; known without its plan."""
-        return Checkpoint(self._open_store(self.settings.checkpoint_url))
-
-    @property
-    def folder_of_changes(self) -> ChangeFiles:
-        """The folder to which tasks write changes; known without the plan."""
-        return folder_of_changes(self.settings, self.credentials, self.surroundings)
-
-    @property
-    def delivered_folder(self) -> ChangeFiles | None:
-        """The folder in which readers count staged batches; None if these go to another sink, or to none."""
-        return delivered_folder(self.settings, self.credentials, self.surroundings)
+        return self.open_storage(split_plan_url(self.plan_url).rpartition("/")[0])
 
     @contextmanager
     def delivery_sink(self) -> Iterator[Sink]:
         """The sink that the batch is delivered to, open until the block ends. `ValueError` if there is none."""
-        with delivery_sink(self.settings, self.credentials, self.surroundings) as sink:
+        with super().delivery_sink() as sink:
             if sink is None:
                 raise ValueError(f"batch {self.batch_number} is delivered to no sink: its files are its changes")
             yield sink
@@ -135,39 +131,6 @@ class BatchReference:
             plan_url=plan_url,
             credentials=Credentials.from_environment(os.environ),
             settings=RunSettings.from_environment(os.environ),
-        )
-
-    def _open_store(self, url: str, requests: Requests | None = None) -> Store:
-        return self.surroundings.open_store(url, options=self.credentials.storage_options, requests=requests)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskReference:
-    """A batch as its tasks open it, with a plan that they need not request. Nothing in it opens the catalog."""
-
-    batch: BatchReference
-    plan: Plan = field(repr=False)
-
-    @classmethod
-    def of(cls, batch: BatchReference, plan: Plan) -> Self:
-        """The reference that tasks need to read and write files."""
-        without_catalog = replace(batch, credentials=replace(batch.credentials, catalog_properties={}))
-        return cls(batch=without_catalog, plan=plan)
-
-    def open(self) -> RunningBatch:
-        """The batch in this process; see `BatchReference.open`."""
-        return self.batch.open(self.plan)
-
-
-def _refuse_other_settings(plan: Plan, settings: RunSettings) -> None:
-    """Settings that decide what arrives may not change after planning."""
-    if plan.settings_digest != settings.digest:
-        raise TerminalError(
-            f"keys of pipeline {plan.pipeline} that decide its changes, such as filter, sink, columns or "
-            f"changelog.path, have changed since batch {plan.batch_number} was planned: the file was edited, or an "
-            "environment variable in it has another value here; restore what it was until the batch is done, with the "
-            "same value on every worker",
-            batch_number=plan.batch_number,
         )
 
 
@@ -255,7 +218,7 @@ def ends_well_if_finished(reference: BatchReference) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not isinstance(error, BatchCommittedError) and not _is_over(reference, error):
+        if not _is_over(reference, error):
             raise
         logger.info("batch %d was finished by another run, this one ends: %s", reference.batch_number, error)
         raise BatchFinished(reference) from None

@@ -104,12 +104,6 @@ class FencedStore(Store):
                 logger.warning("a late run may have left files in %s, and they were not removed: %s", self.url, error)
 
 
-class BatchCommittedError(TerminalError):
-    """Another run finished the batch, so this one is a zombie and stops."""
-
-    batch_number: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningBatch:
     """A batch, opened by a process of a run.
@@ -165,10 +159,10 @@ class RunningBatch:
             ) from error
 
     def refuse_committed(self) -> None:
-        """Raises `BatchCommittedError` if the batch is over."""
+        """Raises if the batch is over: another run finished it, so this one is a zombie and stops."""
         if self.is_over():
             number = self.plan.batch_number
-            raise BatchCommittedError(
+            raise TerminalError(
                 f"batch {number} of {self.plan.pipeline} is committed already: another run finished it, this one stops",
                 batch_number=number,
             )

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal, Self, TypeAlias, get_type_hints
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from icefloe.batch.context.references import BatchReference, TaskReference
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import FencedStore, RunningBatch
 from icefloe.batch.phase_record import TaskOutcome
 from icefloe.batch.plan_document import error_key
@@ -22,7 +22,7 @@ from icefloe.memory_pool import release_unshared_memory
 from icefloe.redaction.hidden import redacted
 from icefloe.storage.requests import RequestTotals
 
-__all__ = ["JobError", "TaskAttempt"]
+__all__ = ["FailedAttempt", "TaskAttempt"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _PACKAGE: Final = "icefloe."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobError:
+class FailedAttempt:
     """The error of a failed attempt of a phase.
 
     Attributes:
@@ -129,7 +129,7 @@ class TaskAttempt:
         is_adopted: True if the task found the valid output of another attempt and kept it.
     """
 
-    def __init__(self, task: str, reference: TaskReference) -> None:
+    def __init__(self, task: str, reference: BatchReference) -> None:
         self._task = task
         self._reference = reference
         self._running: RunningBatch | None = None
@@ -150,7 +150,7 @@ class TaskAttempt:
     ) -> bool:
         requests = RequestTotals() if self._running is None else self._running.requests.taken()
         if isinstance(error, MemoryError):
-            memory_bytes = self._reference.batch.settings.pipeline.shuffle.memory_bytes
+            memory_bytes = self._reference.settings.pipeline.shuffle.memory_bytes
             error = out_of_memory(error, task=self._task, memory_bytes=memory_bytes)
         elif isinstance(error, ImportError) and _is_of_our_own(error):
             error = _half_imported(error, self._task)

@@ -168,7 +168,6 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     Raises:
         UnfinishedTasksError: a part is missing or cut, or the staged batch is not delivered yet.
         TerminalError: the delivered changes do not equal the rows read, or the numbers in the snapshot summaries.
-        BatchCommittedError: a reset gave the batch up meanwhile.
     """
     plan = running.plan
     if running.checkpoint.committed(plan.batch_number) is not None:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 
 from icefloe.batch.context.batch_folder import load_batch_document
 from icefloe.batch.context.end_batch import show_ends
-from icefloe.batch.context.references import BatchReference, TaskReference
+from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.task_attempt import TaskAttempt
 from icefloe.batch.deliver.prove import OutputMode, prove_and_publish, proven_batch, staged_parts
@@ -46,7 +46,6 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
     """Delivers the parts of a batch that are left; repeating it delivers nothing twice.
 
     Raises:
-        BatchCommittedError: the batch is done.
         UnfinishedTasksError: a part is missing or cut.
         SupersededError: the sink holds a later batch.
     """
@@ -67,16 +66,15 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         batch = proven_batch(running, manifest, output)
         with reference.delivery_sink() as sink:
             # Readers stop at a number without a manifest: an end before this batch may have been killed before its own.
-            folder, plan = reference.delivered_folder, running.plan
-            up_to = plan.batch_number - 1
-            show_ends(running.checkpoint, folder, up_to=up_to, pipeline=plan.pipeline, table=plan.table)
+            plan = running.plan
+            show_ends(reference, up_to=plan.batch_number - 1, pipeline=plan.pipeline, table=plan.table)
             now = sink.begin(batch)
             begun = records.begin(now)
             _refuse_other_destination(batch, sink, begun, now)
             # One call for all parts if the sink commits once.
             numbers = range(1 if sink.commits_once else len(manifest.parts))
             task = DeliverPart(
-                reference=TaskReference.of(reference, running.plan),
+                reference=reference.for_tasks(running.plan),
                 batch=batch,
                 manifest=manifest,
                 output=output,
@@ -154,7 +152,7 @@ class DeliveryRecords:
 class DeliverPart:
     """The function that an engine calls with the number of each part."""
 
-    reference: TaskReference
+    reference: BatchReference
     batch: ProvenBatch
     manifest: Manifest
     output: OutputMode
@@ -174,7 +172,7 @@ class DeliverPart:
                         memory_bytes=running.folder.memory_bytes,
                     )
                     parts = [self.output.reduced(part) for part in staged]
-                    with self.reference.batch.delivery_sink() as sink:
+                    with self.reference.delivery_sink() as sink:
                         delivery = delivered_part(sink, self.batch, self.begun, parts, number)
                     records.create_part(delivery)
         return attempt.outcome

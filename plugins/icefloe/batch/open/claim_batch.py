@@ -13,14 +13,13 @@ from icefloe.errors import TerminalError
 from icefloe.pipeline.model import with_lines
 from icefloe.storage.keys import join_url
 
-__all__ = ["claim_batch", "claim_places", "record_batch", "refuse_rows_without_key", "refuse_unfit_sink"]
+__all__ = ["claim_batch", "claim_places", "fitted_to_sink", "record_batch", "refuse_rows_without_key"]
 
 
-def refuse_unfit_sink(batch: NextBatch) -> NextBatch:
-    """Stops a batch that is not open yet if its sink cannot take it, such as another pipeline's.
+def fitted_to_sink(batch: NextBatch) -> NextBatch:
+    """The batch; `TerminalError` if it is not open yet and its sink cannot take it, such as another pipeline's.
 
-    Returns:
-        The batch. If its checkpoint was lost and the sink holds it whole, with the key under which it was delivered.
+    If its checkpoint was lost and the sink holds it whole, it has the key under which it was delivered.
     """
     offset, session = batch.offset, batch.session
     if batch.is_resumed or session.checkpoint.committed(offset.batch_number) is not None:
@@ -34,7 +33,15 @@ def refuse_unfit_sink(batch: NextBatch) -> NextBatch:
         up_to_snapshot_id=offset.up_to_snapshot_id,
     )
     if offset.follows is None:
-        _refuse_claimed_sink(session, offset.checkpoint_id)
+        # Looked at before the checkpoint is begun: a record of its owner would block its next owner.
+        try:
+            _look_at_claims(session, offset.checkpoint_id)
+        except TerminalError:
+            # The id was made for this run; another run of the same pipeline may have begun with its own meanwhile.
+            begun = session.checkpoint.owner()
+            if begun is None:
+                raise
+            _look_at_claims(session, begun.checkpoint_id)
     if key is None:
         return batch
     return replace(batch, offset=replace(offset, spec=replace(offset.spec, hash_key=key)))
@@ -59,19 +66,8 @@ def refuse_rows_without_key(session: PipelineSession, identity: Identity) -> Non
         )
 
 
-def _refuse_claimed_sink(session: PipelineSession, checkpoint_id: str) -> None:
-    """Before the checkpoint is begun: a record of its owner would block its next owner."""
-    try:
-        _refuse_other_owner(session, checkpoint_id)
-    except TerminalError:
-        # The id was made for this run; another run of the same pipeline may have begun with its own meanwhile.
-        begun = session.checkpoint.owner()
-        if begun is None:
-            raise
-        _refuse_other_owner(session, begun.checkpoint_id)
-
-
-def _refuse_other_owner(session: PipelineSession, checkpoint_id: str) -> None:
+def _look_at_claims(session: PipelineSession, checkpoint_id: str) -> None:
+    """`TerminalError` if the folder of changes, or a sink that is not to be taken over, is another checkpoint's."""
     origin = session.origin(checkpoint_id)
     session.folder_of_changes.claim(origin, only_looks=True)
     if session.takes_over:
@@ -94,6 +90,7 @@ def claim_batch(batch: NextBatch) -> NextBatch:
     # The order counts: whoever owns the checkpoint marks its shuffle folder and claims the sink, then records what the
     # pipeline is, then the batch. A run that is killed in between leaves only what its own next try finds again. The
     # first file of a batch comes after its record, so that nobody takes it for a file without a batch.
+    batch = fitted_to_sink(batch)
     session, offset = batch.session, batch.offset
     owner = claim_places(session, offset.checkpoint_id)
     _claim_delivery_sink(session, owner.checkpoint_id, batch)

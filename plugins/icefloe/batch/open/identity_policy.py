@@ -91,7 +91,7 @@ def kept_identity(
     recorded = recorded.named_by(schema.columns.find_column_name)
     try:
         IdentifierColumns.named(schema.columns, recorded.columns)
-        _refuse_other_columns(recorded, schema)
+        _require_same_columns(recorded, schema)
     except TerminalError as cause:
         raise cause.restated(
             f"pipeline {pipeline} has identified rows of table {table} by {_named(recorded.columns)} since its first "
@@ -107,14 +107,13 @@ def kept_identity(
     return recorded, (warning,)
 
 
-def _refuse_other_columns(recorded: Identity, schema: TableSchema) -> None:
+def _require_same_columns(recorded: Identity, schema: TableSchema) -> None:
     """Another column may have the name now: its values say nothing of delivered rows."""
     for name, was, now in zip(recorded.columns, recorded.field_ids, _field_ids(recorded.columns, schema), strict=False):
-        if was == now:
-            continue
-        renamed = schema.columns.find_column_name(was)
-        became = "was dropped" if renamed is None else f"is named {renamed!r} now"
-        raise TerminalError(f"column {name!r} of then {became}, and {name!r} is another column", column=name)
+        if was != now:
+            renamed = schema.columns.find_column_name(was)
+            became = "was dropped" if renamed is None else f"is named {renamed!r} now"
+            raise TerminalError(f"column {name!r} of then {became}, and {name!r} is another column", column=name)
 
 
 def _field_ids(columns: Sequence[str], schema: TableSchema) -> tuple[int, ...]:

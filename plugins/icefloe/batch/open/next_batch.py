@@ -1,37 +1,43 @@
 """The open batch, or a new one with the next range. Nothing is written here."""
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.next_range import is_emptied
-from icefloe.batch.open.recorded_pipeline import has_other_meaning
-from icefloe.checkpoint.log import CheckpointView
-from icefloe.errors import TerminalError, about_key
-from icefloe.iceberg.history.history import History
-from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.model import JSON, Pipeline
-from icefloe.pipeline.option_values import ExpandedText
-
-if TYPE_CHECKING:
-    from icefloe.iceberg.filters.row_filter import RowFilter
-import logging
-from dataclasses import field
-
 from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.identity_policy import delivered_columns, identity_of_batch
-from icefloe.batch.open.next_range import RequestedRange, backfill_id, next_range, plan_request, start_of
-from icefloe.batch.open.recorded_pipeline import refuse_other_coordination, refuse_other_meaning, warnings_of_resumed
+from icefloe.batch.open.next_range import (
+    RequestedRange,
+    backfill_id,
+    is_emptied,
+    next_range,
+    plan_request,
+    start_of,
+)
+from icefloe.batch.open.recorded_pipeline import (
+    pipeline_differences,
+    refuse_other_coordination,
+    refuse_other_meaning,
+    require_own_planner,
+)
 from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending, OffsetRecord
+from icefloe.errors import TerminalError, about_key
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.scan.steps import SnapshotRange
-from icefloe.pipeline.model import ChangesPlace, with_lines
+from icefloe.iceberg.schemas.table_schema import TableSchema
+from icefloe.pipeline.model import JSON, ChangesPlace, Pipeline, with_lines
+from icefloe.pipeline.option_values import ExpandedText
 from icefloe.units import now_text
 from icefloe.version import VERSION
+
+if TYPE_CHECKING:
+    from icefloe.iceberg.filters.row_filter import RowFilter
 
 __all__ = ["NextBatch", "Work", "find_work", "next_batch", "requested_batch"]
 
@@ -67,7 +73,7 @@ def find_work(session: PipelineSession) -> Work:
         has_new = True
     elif is_emptied(history, session.pipeline, cursor):
         # Perhaps another table has the name now. A run stops at that, so that people hear of it.
-        has_new = view.pipeline is not None and has_other_meaning(session, view.pipeline)
+        has_new = view.pipeline is not None and bool(pipeline_differences(session, view.pipeline))
     else:
         has_new = head_id != cursor.snapshot_id
     return Work(has_open_batch=view.opened is not None, has_new_snapshot=has_new, head_snapshot_id=head_id)
@@ -90,7 +96,14 @@ def filter_columns_of_batch(
     found = _parsed(pipeline, schema)
     if after_snapshot_id is not None and view.cursor is not None and not view.cursor.is_beginning:
         before = _recorded(session, view.cursor.batch_number) or _known(session, after_snapshot_id)
-        _refuse_other_columns(before, found, pipeline)
+        change = _change_since(before, found, pipeline)
+        if change is not None:
+            raise TerminalError(
+                f"pipeline {pipeline.name} has filtered rows of table {pipeline.table} by {change} by icefloe reset "
+                f"{pipeline.name}",
+                table=pipeline.table,
+                key="filter",
+            )
     return {_KEY: [[field_id, kind] for field_id, kind in _compared(found)]}
 
 
@@ -126,25 +139,22 @@ def _known(session: PipelineSession, snapshot_id: int) -> Compared:
         return []
 
 
-def _refuse_other_columns(before: Compared, found: "RowFilter", pipeline: Pipeline) -> None:
-    """A name may be that of another column now, or its numbers may be compared otherwise."""
+def _change_since(before: Compared, found: "RowFilter", pipeline: Pipeline) -> str | None:
+    """A column, its change and the way out, if its name is another column's now or its numbers compare otherwise."""
     given = ExpandedText.of(str(pipeline.filter), pipeline.as_written.filter)
     for name, (was_id, was), (now_id, now) in zip(sorted(found.named), before, _compared(found), strict=False):
         column = f"column {name!r}" if given.says(name) else f"a column made of {given.references}"
         if was_id != now_id:
-            change = "is another column now, and rows that were delivered are judged by other values"
-            way = "restore the column's name, or start over"
-        elif was != now and {was, now} == {*_FLOATS} and (now == "float" or found.rounds(name)):
-            change = f"was a {was} and is a {now} now, and no float equals the number that it is compared with"
-            way = "start over"
-        else:
-            continue
-        raise TerminalError(
-            f"pipeline {pipeline.name} has filtered rows of table {pipeline.table} by {column} since its first batch, "
-            f"but it {change}; {way} by icefloe reset {pipeline.name}",
-            table=pipeline.table,
-            key="filter",
-        )
+            return (
+                f"{column} since its first batch, but it is another column now, and rows that were delivered are "
+                "judged by other values; restore the column's name, or start over"
+            )
+        if was != now and {was, now} == {*_FLOATS} and (now == "float" or found.rounds(name)):
+            return (
+                f"{column} since its first batch, but it was a {was} and is a {now} now; no float equals the number "
+                "that it is compared with; start over"
+            )
+    return None
 
 
 def new_batch(
@@ -229,7 +239,7 @@ def open_backfill(
     for found in session.checkpoint.open_backfills():
         up_to = found.partition("-")[2].partition("-")[0]
         if found == backfill_id(session.table, session.result_configuration, start, up_to):
-            backfill = session.for_backfill(found)
+            backfill = replace(session, backfill_id=found)
             opened = backfill.checkpoint.look().opened
             # Another run may have ended it since it was listed.
             if opened is not None:
@@ -250,14 +260,12 @@ class NextBatch:
         session: session whose places the batch uses; a backfill has its own.
         table: as the range was planned.
         offset: recorded already when ``is_resumed``.
-        warnings: of this run, in addition to the recorded ones.
     """
 
     session: PipelineSession
     table: LoadedTable = field(repr=False, compare=False)
     offset: OffsetRecord
     is_resumed: bool
-    warnings: tuple[str, ...] = ()
 
     def require_same_end(self) -> None:
         """Raises if the last snapshot is another one now under the same id."""
@@ -334,7 +342,8 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
         if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id:
             return None
         after, up_to = snapshots.after_snapshot_id, snapshots.up_to_snapshot_id
-        backfill = session.for_backfill(backfill_id(session.table, session.result_configuration, after, up_to))
+        found_id = backfill_id(session.table, session.result_configuration, after, up_to)
+        backfill = replace(session, backfill_id=found_id)
         view = backfill.checkpoint.look()
         if view.checkpoint_id is None:
             refuse_other_coordination(backfill)
@@ -349,8 +358,8 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
 
 
 def _resumed(session: PipelineSession, table: LoadedTable, opened: OffsetRecord) -> NextBatch:
-    warnings = warnings_of_resumed(session.pipeline, opened)
-    return NextBatch(session=session, table=table, offset=opened, is_resumed=True, warnings=warnings)
+    require_own_planner(session.pipeline, opened)
+    return NextBatch(session=session, table=table, offset=opened, is_resumed=True)
 
 
 def _delivered(backfill: PipelineSession, view: CheckpointView) -> OffsetRecord | None:

@@ -52,21 +52,17 @@ class RequestedRange:
                 raise UsageError(f"{end}_timestamp must be a datetime with an offset, not {timestamp!r}")
             if timestamp is not None and timestamp.tzinfo is None:
                 raise UsageError(f"{end}_timestamp {timestamp} has no offset: end it with Z or +HH:MM")
-        if self.after_timestamp is not None and self.up_to_timestamp is not None:
-            _refuse_reversed(self.after_timestamp, self.up_to_timestamp)
+        after, up_to = self.after_timestamp, self.up_to_timestamp
+        if after is not None and up_to is not None and up_to < after:
+            raise UsageError(
+                f"the range ends at {up_to.isoformat()}, before it begins at {after.isoformat()}: exchange "
+                "after_timestamp and up_to_timestamp"
+            )
 
     @property
     def has_end(self) -> bool:
         """False if the range ends at the head of the branch."""
         return self.up_to_snapshot_id is not None or self.up_to_timestamp is not None
-
-
-def _refuse_reversed(after: datetime, up_to: datetime) -> None:
-    if up_to < after:
-        raise UsageError(
-            f"the range ends at {up_to.isoformat()}, before it begins at {after.isoformat()}: exchange after_timestamp "
-            "and up_to_timestamp"
-        )
 
 
 def start_of(table: LoadedTable, request: RequestedRange, *, branch: str) -> int | None:
@@ -182,9 +178,6 @@ def _up_to_pins(
         return None
 
 
-_CONTINUOUS: Final = "@continuous"
-
-
 def next_range(
     table: LoadedTable,
     pipeline: Pipeline,
@@ -211,10 +204,9 @@ def next_range(
     gap_warning: str | None = None
     try:
         if cursor is not None and cursor.load_part is not None and cursor.snapshot_id is not None:
-            part = SnapshotRange.next_part(
+            return SnapshotRange.next_part(
                 table, cursor.load_part, snapshot_id=cursor.snapshot_id, max_bytes=pipeline.max_bytes_per_batch
             )
-            return _with_rest(part, table, pipeline)
         if is_emptied(table.history, pipeline, cursor):
             logger.warning(
                 "%s: branch %r of table %s has no snapshot any more: the next commit delivers the difference",
@@ -235,7 +227,7 @@ def next_range(
         max_bytes=pipeline.max_bytes_per_batch,
     )
     if gap_warning is None:
-        return _with_rest(snapshots, table, pipeline)
+        return snapshots
     is_reload = passage.after_snapshot_id is None
     return replace(snapshots, warnings=(gap_warning, *snapshots.warnings), is_reload=is_reload)
 
@@ -244,25 +236,3 @@ def is_emptied(history: History, pipeline: Pipeline, cursor: Cursor | None) -> b
     """True if a delivered branch has no snapshot any more, as after a replacement by an empty table."""
     is_delivered = cursor is not None and cursor.snapshot_id is not None
     return is_delivered and pipeline.on_rollback == "compensate" and history.head(pipeline.branch) is None
-
-
-def _with_rest(snapshots: SnapshotRange, table: LoadedTable, pipeline: Pipeline) -> SnapshotRange:
-    """With a warning if it leaves work: under a schedule each run delivers one batch."""
-    part = snapshots.steps[0].load_part if snapshots.steps else None
-    if pipeline.schedule == _CONTINUOUS:
-        return snapshots
-    if part is not None and not part.is_last:
-        warning = (
-            f"the initial load of snapshot {snapshots.up_to_snapshot_id} has come to {part}, and under this schedule "
-            "each run delivers one batch: raise max_bytes_per_batch, or have the load done under schedule: "
-            f"'{_CONTINUOUS}'"
-        )
-    elif rest := table.history.commits_behind(branch=pipeline.branch, cursor_snapshot_id=snapshots.up_to_snapshot_id):
-        warning = (
-            f"the batch ends at snapshot {snapshots.up_to_snapshot_id} and leaves {len(rest)} to later batches, and "
-            "under this schedule each run delivers one: if the pipeline does not catch up, raise max_steps_per_batch "
-            f"and max_bytes_per_batch, or set schedule: '{_CONTINUOUS}'"
-        )
-    else:
-        return snapshots
-    return replace(snapshots, warnings=(*snapshots.warnings, warning))

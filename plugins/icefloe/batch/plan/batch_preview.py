@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.claim_batch import refuse_rows_without_key, refuse_unfit_sink
+from icefloe.batch.open.claim_batch import fitted_to_sink, refuse_rows_without_key
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.next_range import RequestedRange
@@ -138,7 +138,7 @@ def next_plannable(session: PipelineSession) -> int | None:
     batch = next_batch(session)
     if batch is None:
         return None
-    refuse_unfit_sink(batch)
+    fitted_to_sink(batch)
     if session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
         refuse_excessive_scan(batch, plan_of(batch))
     return batch.offset.batch_number

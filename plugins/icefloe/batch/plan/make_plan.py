@@ -206,7 +206,7 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
                 batch_number=offset.batch_number,
                 table=pipeline.table,
                 filter_text=pipeline.filter,
-                warnings=(*offset.warnings, *batch.warnings),
+                warnings=offset.warnings,
             ),
         )
 

@@ -10,7 +10,7 @@ from icefloe.batch.context.end_batch import complete_unfinished_end
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import FencedStore
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.claim_batch import claim_batch, record_batch, refuse_unfit_sink
+from icefloe.batch.open.claim_batch import claim_batch, record_batch
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.open.pin import pin_pending, try_to_pin
@@ -53,7 +53,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         if is_new:
             probe(session.open_storage(session.settings.checkpoint_url))
     session.folder_of_changes.check()
-    claimed = claim_batch(refuse_unfit_sink(batch))
+    claimed = claim_batch(batch)
     planned_batch = _replanned_if_other(claimed.offset, batch, planned_batch)
     offset = record_batch(claimed, plan_digest=planned_batch.plan.digest)
     if offset.ending.is_move:

@@ -7,27 +7,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from icefloe.batch.context.end_batch import BatchStateError, EmptyEnd, complete_unfinished_end, end_here
+from icefloe.batch.context.end_batch import EmptyEnd, complete_unfinished_end
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.claim_batch import claim_places
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.recorded_pipeline import (
-    ConfigurationChangedError,
+    pipeline_differences,
     pipeline_record,
     record_pipeline,
     refuse_other_coordination,
     refuse_other_meaning,
 )
 from icefloe.batch.status import publish_status
-from icefloe.batch.upkeep.abandoned_batch import give_up_delivery, half_delivered_end, is_given_up
+from icefloe.batch.upkeep.abandoned_batch import (
+    BatchStateError,
+    give_up_delivery,
+    half_delivered_end,
+    is_given_up,
+)
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Cursor, Ending, OffsetRecord, PipelineRecord
 from icefloe.errors import TransientError
 from icefloe.iceberg.history.history import CursorDistance, History
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.model import Pipeline, result_configuration
-from icefloe.sinks.change_files import ChangeFiles
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
@@ -101,7 +104,7 @@ class PipelineView:
                 has_pipeline=record is not None,
             ),
             pipeline=record,
-            result_configuration=result_configuration(pipeline),
+            result_configuration=self.session.result_configuration,
             opened_at=now_text(),
             icefloe_version=VERSION,
         )
@@ -122,9 +125,17 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
         TransientError: another run used the number first.
     """
     pipeline, checkpoint, number = session.pipeline, session.checkpoint, offset.batch_number
-    # Before the record: a move that no sink takes could never be completed, and would stop the pipeline.
+    # Before the record: a move that no sink takes could never be completed, and would stop the pipeline. Each folder
+    # must be writable, and have no other batch of the number.
     for folder in session.numbered_folders:
-        _require_free(folder, pipeline, offset)
+        folder.check()
+        folder.refuse_other_batch(
+            pipeline=pipeline.name,
+            table=pipeline.table,
+            batch_number=number,
+            after_snapshot_id=offset.after_snapshot_id,
+            up_to_snapshot_id=offset.up_to_snapshot_id,
+        )
     owner = claim_places(session, offset.checkpoint_id)
     if offset.ending.outcome is BatchOutcome.CURSOR_SET:
         record_pipeline(session, offset, checkpoint_id=owner.checkpoint_id)
@@ -135,21 +146,9 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
             "again, and pause the pipeline before you move its cursor",
             batch_number=number,
         )
-    done = end_here(session, EmptyEnd.of_open(found, pipeline))
+    done = EmptyEnd.of_open(session, found).record()
     publish_status(session, phase="cleanup")
     return done
-
-
-def _require_free(folder: ChangeFiles, pipeline: Pipeline, offset: OffsetRecord) -> None:
-    """The folder must be writable, and have no other batch of the number."""
-    folder.check()
-    folder.refuse_other_batch(
-        pipeline=pipeline.name,
-        table=pipeline.table,
-        batch_number=offset.batch_number,
-        after_snapshot_id=offset.after_snapshot_id,
-        up_to_snapshot_id=offset.up_to_snapshot_id,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +180,7 @@ class CursorChange:
         found = PipelineView.of(session)
         view, pipeline = found.view, found.session.pipeline
         if pipeline.delivers and view.cursor is not None:
-            _refuse_pending_load(found.session, view.cursor)
+            _require_loaded(found.session, view.cursor)
         if view.pipeline is not None:
             refuse_other_meaning(found.session, view.pipeline)
         _, cursor = found.session.with_cursor(view.cursor)
@@ -196,7 +195,7 @@ class CursorChange:
         return cls(cursor=view.cursor, distance=distance, offset=offset)
 
 
-def _refuse_pending_load(session: PipelineSession, cursor: Cursor) -> None:
+def _require_loaded(session: PipelineSession, cursor: Cursor) -> None:
     """Stops a move over a load that a sink outside of our files needs.
 
     Readers of files see the moves in the manifests. An index or a topic would lack the rest of a load, and keep rows of
@@ -252,7 +251,7 @@ class PipelineReset:
         if view.pipeline is None:
             return None
         identity = found.chosen_identity(found.head_id())
-        differences = _differences(fresh, view.pipeline)
+        differences = pipeline_differences(fresh, view.pipeline)
         if identity != view.pipeline.identity:
             differences = [*differences, ("identity", list(view.pipeline.identity.columns), list(identity.columns))]
         if not found.given_up and not differences and (view.cursor is None or view.cursor.is_beginning):
@@ -273,14 +272,5 @@ class PipelineReset:
             TransientError: a run has delivered the batch that was to be given up; see also `make_move`.
         """
         if self.given_up is not None:
-            give_up_delivery(session, self.given_up)
+            give_up_delivery(self.given_up)
         return make_move(session, self.offset)
-
-
-def _differences(session: PipelineSession, recorded: PipelineRecord) -> list[tuple[str, object, object]]:
-    """Those that would stop the next batch: another table, edited keys."""
-    try:
-        refuse_other_meaning(session, recorded)
-    except ConfigurationChangedError as error:
-        return [*error.differences] or [("table", error.recorded, error.current)]
-    return []

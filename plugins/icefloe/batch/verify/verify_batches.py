@@ -58,13 +58,9 @@ def missing_manifests(session: PipelineSession) -> tuple[str, ...]:
     first = missing[0]
     count = next((index for index, number in enumerate(missing) if number != first + index), len(missing))
     numbers = str(first) if count == 1 else f"{first}-{first + count - 1}"
-    if session.pipeline.delivers:
-        way_out = f"icefloe deliver {name} --batches {numbers} writes it"
-    else:
-        way_out = f"icefloe reset {name} writes it, and the next run loads the table again"
     sentence = (
         f"batch {numbers} of {name} has no manifest in {session.pipeline.sink.path}, and later batches have one: "
-        f"readers stop there; {way_out}"
+        f"readers stop there; icefloe reset {name} writes it, and the next run loads the table again"
     )
     return (sentence,)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.context.task_attempt import JobError
+from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.phases import run_phase
 from icefloe.batch.plan_document import split_plan_url
@@ -47,7 +47,7 @@ def run_job(phase: Phase, arguments: Sequence[str]) -> int:
                 run_phase(phase, batch, engine, application=application)
         except IcefloeError as error:
             logger.exception("%s failed", phase)
-            JobError.save(batch, phase, os.environ.get(ATTEMPT_VARIABLE, "none"), error)
+            FailedAttempt.save(batch, phase, os.environ.get(ATTEMPT_VARIABLE, "none"), error)
             return error.exit_code
     return 0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.context.task_attempt import JobError
+from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.engines.spark.application import SparkApplication, refuse_pipeline
 from icefloe.engines.spark.master import SparkMaster, configured_master
 from icefloe.engines.spark.spark_conf import driver_environment, spark_advice, spark_conf
@@ -76,7 +76,7 @@ class SparkSubmit:
             except OSError as cause:
                 raise application.unstarted_error(cause) from cause
         if exit_code:
-            found = JobError.load(reference, phase, application.attempt)
+            found = FailedAttempt.load(reference, phase, application.attempt)
             raise application.silent_error(exit_code, last_lines) if found is None else found.as_error()
 
     def _command(self, application: SparkApplication, plan_url: str) -> list[str]:

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.context.task_attempt import JobError
+from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.batch.deliver.commit_batch import clean_up_finished
 from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.open.next_batch import Work, find_work
@@ -221,9 +221,9 @@ def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhaseP
     return PhasePlaces(table=running.plan.table, table_location=running.plan.table_location, sink_url=sink_url)
 
 
-def read_job_error(pipeline: Pipeline, plan_result: PlanResult, phase: str, attempt: str) -> JobError | None:
+def read_job_error(pipeline: Pipeline, plan_result: PlanResult, phase: str, attempt: str) -> FailedAttempt | None:
     """The error that a Spark job left, if any."""
-    return JobError.load(_reference(pipeline, plan_result), phase, attempt)
+    return FailedAttempt.load(_reference(pipeline, plan_result), phase, attempt)
 
 
 def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
