@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TypeVar
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
@@ -112,17 +111,21 @@ class TableFiles:
         self._running = running
         self._reference = reference
         self._outputs_before = -1
+        # No cached property: in Python 3.11 it has one lock for all phases, which would wait for each other's catalogs.
+        self._access: TableAccess | None = None
 
-    @cached_property
+    @property
     def access(self) -> TableAccess:
-        return self._fresh()
+        if self._access is None:
+            self._access = self._fresh()
+        return self._access
 
     def renew(self) -> bool:
         """Takes new credentials; False if expired ones were not the cause of a refusal."""
-        before, self.access = self.access, self._fresh()
+        before, self._access = self.access, self._fresh()
         outputs_before, self._outputs_before = self._outputs_before, self._outputs()
         # The same credentials, or no task more than before.
-        return self.access != before and self._outputs_before != outputs_before
+        return self._access != before and self._outputs_before != outputs_before
 
     def _fresh(self) -> TableAccess:
         return table_files(self._running.plan, self._reference)
