@@ -32,7 +32,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock of a storm: milliseconds in place of seconds."""
     backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
     monkeypatch.setattr(clients, "_RETRIES", {"max_retries": TRIES, "backoff": backoff})
-    monkeypatch.setattr(object_store, "_CONFLICT_PAUSES_SECONDS", (0.001,) * 5)
+    monkeypatch.setattr(object_store, "_PAUSES_SECONDS", (0.001,) * 5)
 
 
 @contextmanager
