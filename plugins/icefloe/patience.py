@@ -148,7 +148,7 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
                 )
             if len(earlier.calls) >= _MOST_UNANSWERED:
                 earlier.pause()
-    answer = Lane(threads=1, name=_THREAD_NAME, daemon=True).submit(call)
+    [answer] = Lane(threads=1, name=_THREAD_NAME, daemon=True).submit(call)
     wait([answer], timeout=seconds)
     if _is_given_up(answer, place):
         raise TimeoutError(f"no answer within {seconds:.3g} seconds")

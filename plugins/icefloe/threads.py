@@ -85,7 +85,7 @@ def map_in_threads(call: Callable[[Item], Answer], items: Sequence[Item], *, thr
 
     answers: list[Future[Answer]] = []
     try:
-        answers.extend(lane.submit(partial(make, item)) for item in items)
+        answers = lane.submit(*(partial(make, item) for item in items))
         _wait_for(lane, answers)
     except KeyboardInterrupt:
         is_over.set()
@@ -131,31 +131,33 @@ class Lane:
         with self._lock:
             return any(thread.is_alive() for thread in self._begun)
 
-    def submit(self, call: Callable[[], Answer]) -> Future[Answer]:
-        """Runs a call; `MemoryError` if the system refuses the only thread."""
-        answer: Future[Answer] = Future()
-        # In the context of the caller: by it Airflow's triggerer tells to which trigger a line of its log belongs.
-        settle = partial(_settle, answer, partial(copy_context().run, call))
+    def submit(self, *calls: Callable[[], Answer]) -> list[Future[Answer]]:
+        """Runs calls; `MemoryError` if the system refuses the only thread."""
+        answers: list[Future[Answer]] = [Future() for _ in calls]
         with self._lock:
-            self._waiting.append(settle)
-            if len(self._begun) >= self._most:
-                # A thread that got no memory in the middle of its work is gone.
-                self._begun = {thread for thread in self._begun if thread.is_alive()}
-            if len(self._begun) < self._most:
-                self._begin()
-        return answer
+            # In the context of the caller: by it Airflow's triggerer tells to which trigger a line of its log belongs.
+            self._waiting += [
+                partial(_settle, answer, partial(copy_context().run, call))
+                for answer, call in zip(answers, calls, strict=True)
+            ]
+            # A thread that got no memory in the middle of its work is gone.
+            self._begun = {thread for thread in self._begun if thread.is_alive()}
+            for _ in range(min(self._most - len(self._begun), len(calls))):
+                try:
+                    self._begin()
+                except MemoryError:
+                    # The threads that are there make the calls. They wait for the lock: none has ended meanwhile.
+                    if self._begun:
+                        break
+                    for _ in calls:
+                        self._waiting.pop()
+                    raise
+        return answers
 
     def _begin(self) -> None:
         thread = BegunThread(target=self._work, name=f"{self._name}_{len(self._begun)}", daemon=self._daemon)
-        try:
-            thread.start()
-        except MemoryError:
-            if not any(thread.is_alive() for thread in self._begun):
-                self._waiting.pop()
-                raise
-            # The threads that are there make the call, later.
-        else:
-            self._begun.add(thread)
+        thread.start()
+        self._begun.add(thread)
 
     def _work(self) -> None:
         while (call := self._next()) is not None:
@@ -179,7 +181,8 @@ class Lanes:
 
     def submit(self, lane: str, call: Callable[[], Answer]) -> Future[Answer]:
         """Runs a call in the lane of a catalog or store; see `Lane.submit`."""
-        return self._lanes.setdefault(lane, Lane(threads=self._threads, name=self._name)).submit(call)
+        [answer] = self._lanes.setdefault(lane, Lane(threads=self._threads, name=self._name)).submit(call)
+        return answer
 
     async def run(self, lane: str, call: Callable[[], Answer]) -> Answer:
         """Runs a call in its lane and waits for it. If the caller is cancelled, a call that has not begun is too."""

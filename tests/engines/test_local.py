@@ -36,7 +36,9 @@ def test_no_more_tasks_run_at_once_than_the_memory_of_the_process_holds() -> Non
 
 @pytest.mark.parametrize("started", [0, 1])
 @pytest.mark.parametrize(
-    "work", [lambda: map_parallel(str, range(5)), lambda: LocalEngine(threads=4).map(str, range(5))]
+    "work",
+    [lambda: map_parallel(str, range(5)), lambda: LocalEngine(threads=4).map(str, range(5))],
+    ids=["requests", "tasks"],
 )
 def test_work_goes_on_in_the_threads_that_the_system_grants(
     work: Callable[[], list[str]], started: int, monkeypatch: pytest.MonkeyPatch

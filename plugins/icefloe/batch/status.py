@@ -293,7 +293,7 @@ def publish_status(
         if is_stale:
             session = replace(session, table=reload_table(session.table))
         # After a takeover the status describes the runs of the new owner.
-        if (owner := session.checkpoint.owner()) is not None and owner.writer.owner not in (None, session.writer.owner):
+        if session.checkpoint.other_owner(session.writer) is not None:
             return None
         pipeline, checkpoint = session.pipeline, session.checkpoint
         status = status_of(pipeline, checkpoint, session.table, phase=phase, dag_id=dag_id, report=report)
@@ -314,7 +314,8 @@ def publish_trouble(
     It needs neither table nor catalog, because these may have failed.
     """
     with _best_effort(pipeline):
-        checkpoint.refuse_other(writer)
+        if checkpoint.other_owner(writer) is not None:
+            return
         before = PipelineStatus.known(checkpoint, pipeline)
         after = replace(before, dag_id=before.dag_id or dag_id, trouble=trouble, updated_at=trouble.at)
         checkpoint.put_status(dump_document(after))
@@ -323,7 +324,8 @@ def publish_trouble(
 def publish_recovery(checkpoint: Checkpoint, pipeline: Pipeline, phase: str, *, writer: Writer) -> None:
     """Takes the trouble of a task from the status: the task goes on. Trouble of another task stays."""
     with _best_effort(pipeline):
-        checkpoint.refuse_other(writer)
+        if checkpoint.other_owner(writer) is not None:
+            return
         before = load_status(checkpoint)
         if before is not None and before.trouble is not None and before.trouble.phase == phase:
             checkpoint.put_status(dump_document(replace(before, trouble=None, updated_at=now_text())))

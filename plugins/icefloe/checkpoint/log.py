@@ -209,10 +209,15 @@ class Checkpoint:
                 return created
         raise TransientError(f"the owner of {self.url} changed while this run asked for it; run again", url=self.url)
 
+    def other_owner(self, writer: Writer) -> OwnerRecord | None:
+        """The owner, unless that is the writer's or nobody in particular."""
+        current = self.owner()
+        return current if current is not None and current.writer.owner not in (None, writer.owner) else None
+
     def refuse_other(self, writer: Writer) -> None:
         """Raises `TerminalError` for anybody but the owner."""
-        current = self.owner()
-        if current is not None and current.writer.owner not in (None, writer.owner):
+        current = self.other_owner(writer)
+        if current is not None:
             raise self._other_owner(current, writer)
 
     def latest_batch(self) -> int | None:

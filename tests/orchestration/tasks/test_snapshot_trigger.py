@@ -40,7 +40,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     yield make
     # A look goes on after its trigger's deadline: what it reports belongs to this test.
     for thread in threading.enumerate():
-        if thread.name == "icefloe-looks":
+        if thread.name.startswith("icefloe-looks"):
             thread.join(60)
 
 
