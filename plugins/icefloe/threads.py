@@ -8,6 +8,7 @@ from concurrent.futures import CancelledError, Future, wait
 from contextvars import copy_context
 from functools import partial
 from threading import Event, Lock, Thread, current_thread
+from time import sleep
 from typing import Any, Final, TypeVar
 
 __all__ = ["BegunThread", "Lane", "Lanes", "map_in_threads"]
@@ -89,7 +90,9 @@ def map_in_threads(call: Callable[[Item], Answer], items: Sequence[Item], *, thr
         _wait_for(lane, answers)
     except KeyboardInterrupt:
         is_over.set()
-        _wait_for(lane, answers)
+        # Of the lane: it may have begun calls before this function has their answers.
+        while lane.is_at_work:
+            sleep(0.01)
         raise
     finally:
         is_over.set()

@@ -190,7 +190,6 @@ class _Reader:
 
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
         """The value of a node; an aliased value is copied, with the original's line numbers."""
-        self._count(1, path)
         if node.tag not in _TAGS:
             self._report(node, path, f"the tag {node.tag} means nothing in a pipeline file: remove it")
         if isinstance(node, yaml.MappingNode):
@@ -200,6 +199,7 @@ class _Reader:
                 found[key] = self.value(child, (*path, key))
             return found
         if isinstance(node, yaml.SequenceNode):
+            self._count(node, path)
             for position, item in enumerate(node.value):
                 self.lines[*path, position] = _line(item)
             return [self.value(item, (*path, position)) for position, item in enumerate(node.value)]
@@ -212,10 +212,13 @@ class _Reader:
         """Line and node of each key. Its own keys win, then those of the first mapping of ``<<``."""
         merged: dict[str, tuple[int, yaml.Node]] = {}
         own: dict[str, tuple[int, yaml.Node]] = {}
+        self._count(mapping, path)
         for key, child in mapping.value:
             if not isinstance(key, yaml.ScalarNode):
                 self._report(key, path, "a key must be text: this one is a list or a mapping")
             elif key.tag == _UNQUOTED and key.value == "<<":
+                if isinstance(child, yaml.SequenceNode):
+                    self._count(child, path)
                 for source in reversed(child.value if isinstance(child, yaml.SequenceNode) else [child]):
                     merged |= self._merged(source, (*path, "<<"))
             elif key.value in own:
@@ -229,12 +232,12 @@ class _Reader:
         if not isinstance(source, yaml.MappingNode):
             self._report(source, path, "'<<' must be followed by an alias of a mapping")
             return {}
-        self._count(len(source.value), path)
         return self._children(source, path)
 
-    def _count(self, values: int, path: KeyPath) -> None:
-        # Ten aliases of ten aliases of ten ... make a file of some lines billions of values.
-        self._values += values
+    def _count(self, collection: yaml.CollectionNode, path: KeyPath) -> None:
+        # Each walk over it counts, also over keys that are left out: ten aliases of ten aliases of ten ... make a file
+        # of some lines billions of values.
+        self._values += len(collection.value)
         if self._values > MAX_VALUES:
             raise OverflowError(f"aliases blow the file up to more than {MAX_VALUES} values")
         if len(path) > _MAX_DEPTH:

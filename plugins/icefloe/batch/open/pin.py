@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def pin_pending(session: PipelineSession) -> None:
-    """PipelinePins what a pipeline needs from its cursor, or its open batch, to the head of its branch.
+    """Pins what a pipeline needs from its cursor, or its open batch, to the head of its branch.
 
     Without ``pin: true`` its pins are let go, if the catalog allows it.
     """

@@ -35,7 +35,7 @@ class AvroType:
         arrow: field ids are in the metadata of its fields.
         read: the next value as Arrow takes it: a struct is a mapping, a map is a list of pairs.
         parts: types of the fields of a record.
-        width: number of values in one, without the elements of arrays and maps.
+        width: number of values in one, without the elements of arrays and maps; of a fixed one, each eight bytes count.
         is_empty: values take no bytes.
     """
 
@@ -57,6 +57,8 @@ _PRIMITIVES: Final[Mapping[str, AvroType]] = {
     "bytes": AvroType(arrow=pa.large_binary(), read=AvroDecoder.read_bytes),
     "string": AvroType(arrow=pa.large_string(), read=AvroDecoder.read_text),
 }
+# Arrow checks the text of the columns that are read; text of others may be no UTF-8.
+_OF_ROWS: Final = {**_PRIMITIVES, "string": AvroType(arrow=pa.large_string(), read=AvroDecoder.read_bytes)}
 _TIMES: Final[Mapping[tuple[str, str], pa.DataType]] = {
     ("date", "int"): pa.date32(),
     ("time-millis", "int"): pa.time32("ms"),
@@ -86,6 +88,8 @@ def row_type(schema: str, *, by_id: bool = False, sized_fixed: bool = False) -> 
     found = _Types(by_id=by_id, sized_fixed=sized_fixed).of(json.loads(schema))
     if not found.parts or found.is_nullable or found.is_empty:
         raise ValueError("its schema is no record of fields that take bytes")
+    if found.width > MAX_VALUES:
+        raise ValueError(f"its schema has rows of more than {8 * MAX_VALUES} bytes")
     return found
 
 
@@ -96,6 +100,7 @@ class _Types:
         self._known: dict[str, tuple[AvroSchema, str]] = {}
         self._count = 0
         self._by_id = by_id
+        self._primitives = _PRIMITIVES if by_id else _OF_ROWS
         self._sized_fixed = sized_fixed
 
     def of(self, schema: AvroSchema, namespace: str = "") -> AvroType:
@@ -105,7 +110,7 @@ class _Types:
         if isinstance(schema, list):
             return self._union(schema, namespace)
         if isinstance(schema, str):
-            return _PRIMITIVES.get(schema) or self._named(*self._known[_full_name(schema, namespace)])
+            return self._primitives.get(schema) or self._named(*self._known[_full_name(schema, namespace)])
         match schema["type"]:
             case "record" | "enum" | "fixed":
                 name = _full_name(schema["name"], schema.get("namespace", namespace))
@@ -118,8 +123,8 @@ class _Types:
             case "map":
                 ids = {"key": ("string", schema.get("key-id")), "value": (schema["values"], schema.get("value-id"))}
                 return self._map(self._record([(name, *each) for name, each in ids.items()], namespace))
-            case str(plain) if plain in _PRIMITIVES:
-                return _logical(_PRIMITIVES[plain], schema, plain)
+            case str(plain) if plain in self._primitives:
+                return _logical(self._primitives[plain], schema, plain)
             case inner:
                 return self.of(inner, namespace)
 
@@ -138,7 +143,10 @@ class _Types:
                 return AvroType(arrow=pa.large_string(), read=lambda decoder: symbols[decoder.read_int()])
         size_bytes = schema["size"]
         read = _sized(size_bytes) if self._sized_fixed else methodcaller("read_fixed", size_bytes)
-        return _logical(AvroType(arrow=pa.binary(size_bytes), read=read, is_empty=not size_bytes), schema, "fixed")
+        # Arrow takes the whole size for a null, too.
+        width = 1 + size_bytes // 8
+        found = AvroType(arrow=pa.binary(size_bytes), read=read, width=width, is_empty=not size_bytes)
+        return _logical(found, schema, "fixed")
 
     def _record(self, listed: Sequence[tuple[str, AvroSchema, object]], namespace: str) -> AvroType:
         fields = [self._field(*each, namespace) for each in listed]
@@ -211,7 +219,7 @@ def _logical(plain: AvroType, schema: AvroSchema, name: str) -> AvroType:
     if (logical, name) in _TIMES:
         return AvroType(arrow=_TIMES[logical, name], read=read)
     if (logical, name) == ("uuid", "string"):
-        return AvroType(arrow=pa.binary(16), read=lambda decoder: UUID(read(decoder)).bytes)
+        return AvroType(arrow=pa.binary(16), read=lambda decoder: UUID(decoder.read_text()).bytes)
     if logical == "decimal" and name in ("bytes", "fixed"):
         scale = schema.get("scale", 0)
         return AvroType(
@@ -248,7 +256,7 @@ def _numbered_bytes(decoder: AvroDecoder) -> Mapping[int, bytes]:
 
 def _numbered_numbers(decoder: AvroDecoder) -> Sequence[int]:
     """Keys and values, one after the other: most such maps of a manifest are of no use to planning."""
-    found = decoder.read_ints(2 * decoder.elements(2))
-    while found and (count := decoder.elements(2)):
-        found = [*found, *decoder.read_ints(2 * count)]
+    found: list[int] = []
+    while count := decoder.elements(2):
+        found += decoder.read_ints(2 * count)
     return found
