@@ -12,7 +12,7 @@ from icefloe.storage.location import open_store
 
 OURS = Origin(owner="a", pipeline="flights", table="nyc.flights")
 THEIRS = replace(OURS, owner="b", pipeline="others")
-SINK = "index flights of cluster a"
+FLIGHTS = ("flights", "a")
 LETTER = DeadLetter(id="1", version=7, operation="delete", document=None, reason="too long")
 
 
@@ -22,23 +22,30 @@ def folder(tmp_path: Path) -> DeadLetterFolder:
 
 
 def test_a_folder_belongs_to_one_pipeline(folder: DeadLetterFolder) -> None:
-    folder.claim(OURS, SINK)
+    folder.claim(OURS, *FLIGHTS)
     folder.put(0, 0, [LETTER])
-    folder.claim(OURS, SINK)
+    folder.claim(OURS, *FLIGHTS)
     with pytest.raises(TerminalError, match=r"of pipeline others; .* a sink\.dead_letters\.path of its own$"):
-        folder.claim(THEIRS, SINK)
+        folder.claim(THEIRS, *FLIGHTS)
     assert list(folder.letters(0)) == [LETTER]
 
 
 def test_a_folder_is_taken_over_with_its_sink(folder: DeadLetterFolder) -> None:
-    folder.claim(OURS, SINK)
-    folder.claim(THEIRS, SINK, takes_over=True)
-    folder.claim(THEIRS, SINK)
+    folder.claim(OURS, *FLIGHTS)
+    folder.claim(THEIRS, *FLIGHTS, takes_over=True)
+    folder.claim(THEIRS, *FLIGHTS)
     with pytest.raises(TerminalError, match="not to checkpoint a for index flights"):
-        folder.claim(OURS, SINK)
-    other = "index others of cluster a"
+        folder.claim(OURS, *FLIGHTS)
     with pytest.raises(TerminalError, match="with the checkpoint b for index flights of cluster a"):
-        folder.claim(THEIRS, other)
-    folder.claim(THEIRS, other, takes_over=True)
-    folder.claim(THEIRS, other, only_looks=True)
+        folder.claim(THEIRS, "others", "a")
+    folder.claim(THEIRS, "others", "a", takes_over=True)
+    folder.claim(THEIRS, "others", "a", only_looks=True)
     assert folder.batches() == []
+
+
+def test_a_folder_stays_with_its_sink_while_the_cluster_does_not_tell_its_id(folder: DeadLetterFolder) -> None:
+    folder.claim(OURS, "flights", None)
+    folder.claim(OURS, "flights", "a")
+    folder.claim(OURS, "flights", None)
+    with pytest.raises(TerminalError, match="for index others"):
+        folder.claim(OURS, "others", None)

@@ -112,7 +112,8 @@ class ChangeFiles:
             whole = self._whole(batch_number)
             if whole is not None:
                 whole.restore(slots, files)
-                return Written(size_bytes=0, details={"names": [], "sizes": []})
+                size_bytes = sum(file.stat().st_size for file in files)
+                return Written(size_bytes=size_bytes, details={"names": [], "sizes": []})
             delivered = [self._deliver_file(batch_number, slot, file) for slot, file in zip(slots, files, strict=True)]
         names, sizes = [name for name, _ in delivered], [size_bytes for _, size_bytes in delivered]
         return Written(size_bytes=sum(sizes), details={"names": names, "sizes": sizes})

@@ -11,7 +11,7 @@ from typing import ClassVar
 from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
-from icefloe.sinks.manifest import claim_path
+from icefloe.sinks.manifest import claim_path, load_claim
 from icefloe.storage.store import Store
 
 _NAMED = 3
@@ -55,16 +55,22 @@ class DeadLetterFolder:
         self._store = store
         self._limit = limit
 
-    def claim(self, origin: Origin, sink: str, *, takes_over: bool = False, only_looks: bool = False) -> None:
-        """Make the folder an origin's and a sink's own, because letters of others would be replaced.
+    def claim(
+        self, origin: Origin, index: str, cluster: str | None, *, takes_over: bool = False, only_looks: bool = False
+    ) -> None:
+        """Make the folder an origin's and an index's own, because letters of others would be replaced.
 
         Args:
-            sink: its index and the cluster's own id, which stays when its address changes.
+            cluster: its own id, which stays when its address changes; None, if it tells none, may be any.
             takes_over: True if it may be another one's, whose letters count no more.
             only_looks: True if nothing is to be changed.
         """
+        found, anywhere = load_claim(self._store), f"{origin.owner} for index {index}"
+        owner = anywhere if cluster is None else f"{anywhere} of cluster {cluster}"
+        if found is not None and anywhere in (found.owner, owner):
+            owner = found.owner if found.owner.partition(" of cluster ")[0] == anywhere else owner
         claim_path(
-            self._store, replace(origin, owner=f"{origin.owner} for {sink}"), keys="sink.dead_letters.path of its own",
+            self._store, replace(origin, owner=owner), keys="sink.dead_letters.path of its own",
             takes_over=takes_over, only_looks=only_looks,
         )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,16 @@ def test_a_delivered_batch_whose_shuffle_folder_and_table_are_gone_is_recorded_f
     assert operated.command("reset", "--yes").code == 0
     assert operated.run()["insert"] == 3
     assert operated.command("verify").code == 0
+
+
+def test_a_batch_that_readers_see_is_recorded_as_done_although_a_key_was_edited(
+    operated: Operated, delivered: OpenBatch
+) -> None:
+    edited = replace(operated, keys={**operated.keys, "commit_groups": "split"})
+    assert (edited.command("run").code, edited.command("reset", "--yes").code) == (65, 65)
+    done = edited.abandon("--yes", "--json")
+    assert (done.code, done.document["outcome"]) == (0, "delivered"), done.err
+    assert edited.command("reset", "--yes").code == 0
 
 
 def test_a_delivered_batch_is_not_recorded_from_a_manifest_whose_files_are_gone(

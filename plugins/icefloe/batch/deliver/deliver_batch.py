@@ -218,7 +218,8 @@ class _PartsCall:
 
     def finish(self, sink: Sink) -> list[PartDelivery]:
         """Delivers missing parts and those with dead letters of an earlier try, and once more parts that are lost."""
-        self.records.forget_parts(each.number for each in self._found() if each.dead_letters)
+        if sink.keeps_dead_letters:
+            self.records.forget_parts(each.number for each in self._found() if each.dead_letters)
         self._deliver_missing()
         try:
             return self._finished(sink)

@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Final
 
-from icefloe.batch.context.batch_folder import BatchFileMissingError
+from icefloe.batch.context.batch_folder import BatchFileMissingError, load_plan
 from icefloe.batch.context.end_batch import EmptyEnd, try_to_show_ends
 from icefloe.batch.context.session import PipelinePlaces
 from icefloe.batch.deliver.commit_batch import commit_batch, try_to_clean_up
@@ -158,8 +158,11 @@ def _record_as_done(end: DeliveredEnd) -> CommitRecord:
     the table no longer has the range.
     """
     places, number = end.places, end.offset.batch_number
+    reference = places.reference(end.offset)
     try:
-        commit_batch(places.reference(end.offset).open())
+        # With other settings than the batch was planned for, only its manifest counts.
+        if load_plan(reference.folder).settings_digest == places.settings.digest:
+            commit_batch(reference.open())
     except (BatchFileMissingError, UnfinishedTasksError) as error:
         # If the damage is at the sink, the tasks can still mend it.
         if isinstance(error.__cause__, DamagedPartsError):
@@ -169,7 +172,7 @@ def _record_as_done(end: DeliveredEnd) -> CommitRecord:
 
 
 def _record_by_manifest(end: DeliveredEnd) -> CommitRecord:
-    """Without the files of the tasks: they proved the batch before it had a manifest."""
+    """Without the files of the tasks, or with other settings: the batch was proven before it had a manifest."""
     places, offset, summary = end.places, end.offset, end.summary
     checkpoint, writer = places.checkpoint, places.writer
     checkpoint.refuse_other(writer)
@@ -187,8 +190,8 @@ def _record_by_manifest(end: DeliveredEnd) -> CommitRecord:
         committed_at=now_text(),
     )
     why = (
-        f"batch {offset.batch_number} was recorded by its manifest, because files of its tasks are gone: the figures "
-        f"of its tasks are unknown ({writer})"
+        f"batch {offset.batch_number} was recorded by its manifest, because files of its tasks are gone or keys were "
+        f"edited: the figures of its tasks are unknown ({writer})"
     )
     folder = places.reference(offset).folder
     BatchReport(

@@ -94,6 +94,9 @@ class WrittenColumns:
         """The table's schema in a batch, also if its snapshot has expired."""
         metadata, recorded = self._session.table.metadata, offset.ending.cursor.snapshot
         snapshot = None if recorded is None else metadata.snapshot_by_id(recorded.snapshot_id)
+        if recorded is not None and recorded.schema_id is None and snapshot is None:
+            # Snapshots of old writers name no schema: theirs is the table's own.
+            return TableSchema.at(metadata, None)
         if recorded is None or recorded.schema_id is None or (snapshot is not None and recorded.is_same(snapshot)):
             return TableSchema.at(metadata, offset.up_to_snapshot_id, after_snapshot_id=offset.after_snapshot_id)
         schemas = {schema.schema_id: schema for schema in metadata.schemas}

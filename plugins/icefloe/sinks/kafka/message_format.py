@@ -25,6 +25,7 @@ from icefloe.changes.columns import (
     COMMIT_TIMESTAMP,
     ChangeType,
 )
+from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths, column_type
 from icefloe.sinks.json_texts import TEXT, JsonForm, avro_name, joined, parser, row_texts
 from icefloe.sinks.kafka.events import (
@@ -83,7 +84,15 @@ class MessageFormat:
         """Reads messages back, each by the schema of its batch; arguments as in `Sink`."""
         for number, group in groupby(filter(is_change, messages), batch_of):
             if number >= first_batch:
-                yield self.changes(schema_of(number)).rows(list(group))
+                changes, found = self.changes(schema_of(number)), list(group)
+                try:
+                    rows = changes.rows(found)
+                except (ArithmeticError, AttributeError, TypeError, ValueError) as cause:
+                    raise TerminalError(
+                        f"batch {number} in topic {self.options.topic} has messages that do not have the columns of "
+                        f"its schema ({one_line(cause)}): it cannot be verified"
+                    ) from cause
+                yield rows
 
     def keys(self, rows: pa.RecordBatch) -> set[str]:
         """Keys of rows, as messages have them."""

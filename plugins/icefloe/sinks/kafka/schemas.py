@@ -364,6 +364,9 @@ def _client(configuration: Mapping[str, Any]) -> SchemaRegistryClient:
     proxy = configuration.get("proxy")
     if proxy is not None and not _is_proxy(proxy):
         raise TerminalError(f"{REGISTRY}proxy {place} is not the URL of a proxy: correct it", key="sink.conn_id")
+    if not isinstance(configuration.get("timeout", 0), int | float):
+        # The client takes it, and fails at each request.
+        raise TerminalError(f"{REGISTRY}timeout {place} is not a number of seconds: correct it", key="sink.conn_id")
     try:
         return SchemaRegistryClient.new_client(dict(configuration))
     except Exception as cause:

@@ -81,8 +81,8 @@ class OpenSearchSink(Sink):
         elif is_claimed:
             self._claims.of(origin)
         if self._letters is not None:
-            sink = f"index {self._settings.index} of cluster {cluster_uuid(self._cluster)}"
-            self._letters.claim(origin, sink, takes_over=takes_over, only_looks=only_looks)
+            cluster = cluster_uuid(self._cluster)
+            self._letters.claim(origin, self._settings.index, cluster, takes_over=takes_over, only_looks=only_looks)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Record that the batch begins, and prepare its index; see `BatchIndex`."""
