@@ -8,10 +8,6 @@ __all__ = ["TABLES"]
 
 
 TABLES: Final = (
-    Mutation(name="verify does not see a change of no known type", function="ChangePromises.add", kind=Kind.NEVER,
-             place=1, suite=("tests/batch/verify",)),
-    Mutation(name="verify does not see an identity in two places", function="IdentityOrder.faults", kind=Kind.NEVER,
-             suite=("tests/batch/verify",)),
     Mutation(name="a batch whose sums differ is committed", function="Sums.require", kind=Kind.NEVER,
              suite=("tests/batch/deliver/test_commit_batch.py",)),
     Mutation(name="row ids that a side has twice are trusted", function="rows_not_copied", kind=Kind.NEVER,

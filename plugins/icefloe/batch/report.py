@@ -201,10 +201,10 @@ class BatchReport:
     def of_given_up(cls, checkpoint: Checkpoint, commit: CommitRecord) -> "BatchReport":
         """The report of a batch that a reset gave up after a run had proven it."""
         number = commit.batch_number
-        offset, pipeline = checkpoint.offset(number), checkpoint.pipeline()
-        if offset is None or pipeline is None:
+        offset, pipeline = checkpoint.known_offset(number), checkpoint.pipeline()
+        if pipeline is None:
             raise TerminalError(
-                f"the record of batch {number} in {checkpoint.url} is gone, although the batch is committed",
+                f"the record of the pipeline is gone from {checkpoint.url}, although batch {number} is committed",
                 batch_number=number,
             )
         why = f"batch {number} was given up half delivered: the pipeline was reset ({commit.committed_by})"

@@ -141,7 +141,7 @@ class Checkpoint:
         since = None if cursor is None else cursor.pipeline_since
         if since is None:
             return self._records.load(PipelineRecord, PIPELINE)
-        return self._present_offset(since).pipeline
+        return self.known_offset(since).pipeline
 
     def create_pipeline(self, record: PipelineRecord, cursor: Cursor | None = None) -> PipelineRecord:
         """Records the pipeline; returns the record that counts after a cursor."""
@@ -159,7 +159,7 @@ class Checkpoint:
         #   offsets/0  commits/0  offsets/1      1        no          batch 1 is open, the cursor is the end of 0
         latest = self.latest_batch()
         commit = None if latest is None else self.committed(latest)
-        opened = None if latest is None or commit is not None else self._present_offset(latest)
+        opened = None if latest is None or commit is not None else self.known_offset(latest)
         # An open batch has no end of its own yet: the cursor is still the end of the batch before it.
         if opened is not None and opened.batch_number > 0:
             commit = self._committed_before(opened.batch_number)
@@ -228,6 +228,17 @@ class Checkpoint:
         """Offset record of a batch; None if it was never opened."""
         return self._records.load(OffsetRecord, offset_key(batch_number), batch_number=batch_number)
 
+    def known_offset(self, batch_number: int) -> OffsetRecord:
+        """Offset record of a batch that was opened; `TerminalError` if it is gone."""
+        offset = self.offset(batch_number)
+        if offset is None:
+            raise TerminalError(
+                f"the checkpoint record {self._records.url_of(offset_key(batch_number))} has disappeared; {_RESTORE}",
+                url=self.url,
+                key=offset_key(batch_number),
+            )
+        return offset
+
     def create_offset(self, record: OffsetRecord) -> OffsetRecord:
         """Opens a batch; returns the record that counts, which another run may have written.
 
@@ -283,7 +294,7 @@ class Checkpoint:
 
     def begins_anew(self, batch_number: int) -> bool:
         """True if an opened batch begins the pipeline or loads its table again; see `OffsetRecord`."""
-        return self._present_offset(batch_number).begins_anew
+        return self.known_offset(batch_number).begins_anew
 
     def create_commit(self, record: CommitRecord) -> CommitRecord:
         """Ends a batch and so moves the cursor; returns the record that counts.
@@ -333,17 +344,6 @@ class Checkpoint:
     def status(self) -> bytes | None:
         """The last status; None if there is none."""
         return self._store.find(STATUS)
-
-    def _present_offset(self, number: int) -> OffsetRecord:
-        """Offset of a batch that was just found."""
-        offset = self.offset(number)
-        if offset is None:
-            raise TerminalError(
-                f"the checkpoint record {self._records.url_of(offset_key(number))} has disappeared; {_RESTORE}",
-                url=self.url,
-                key=offset_key(number),
-            )
-        return offset
 
     def _is_opened(self, batch_number: int) -> bool:
         return self._records.is_there(offset_key(batch_number))

@@ -23,7 +23,7 @@ from icefloe.cli.pipeline_session import (
 )
 from icefloe.cli.screen import Screen, id_text
 from icefloe.engines.phase_runner import PhaseRunner
-from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.node.machine import Machine
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
@@ -245,12 +245,8 @@ def verify(arguments: Namespace, screen: Screen) -> None:
     session = open_session(load_named_pipeline(arguments))
     with session.delivery_sink() as sink:
         if sink is not None:
-            _compare(session, sink, arguments, screen)
+            _compare(session, sink, screen)
             return
-    if arguments.sample is not None:
-        raise UsageError(
-            "--sample is for sinks that are read back by key; changes in files are always replayed as a whole"
-        )
     _replay(session, screen)
 
 
@@ -271,9 +267,9 @@ def _replay(session: PipelineSession, screen: Screen) -> None:
     )
 
 
-def _compare(session: PipelineSession, sink: Sink, arguments: Namespace, screen: Screen) -> None:
+def _compare(session: PipelineSession, sink: Sink, screen: Screen) -> None:
     with screen.under_way(f"reading {sink.url} back"), with_lines(session.pipeline):
-        found = verify_delivery(session, sink, sample=arguments.sample)
+        found = verify_delivery(session, sink)
     for note in found.notes:
         screen.say(f"note: {note}")
     screen.answer({

@@ -200,8 +200,6 @@ COMMANDS: Final = (
         example=("flights_changes",),
         arguments=(
             _PIPELINE,
-            _option("--sample", type=positive, metavar="N",
-                help="compare N rows, chosen at random (not for sink.type files)"),
             _JSON,
         ),
     ),

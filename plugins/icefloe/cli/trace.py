@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.sink_rows import WrittenColumns
-from icefloe.batch.verify.table_state import TableState, found_batches
+from icefloe.batch.verify.table_state import found_batches, rows_at
 from icefloe.changes.columns import (
     BATCH,
     CHANGE_COLUMNS,
@@ -33,7 +32,6 @@ from icefloe.cli.screen import Screen
 from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import with_lines
@@ -340,17 +338,8 @@ class _Trace:
     def _state(self, snapshot_id: int | None) -> list[dict[str, object]]:
         if snapshot_id is None:
             return []
-        pipeline = self._session.pipeline
-        shape = RowShape.of(
-            TableSchema.at(self._session.table.metadata, snapshot_id, after_snapshot_id=None),
-            identity=Identity(policy="none"),
-            columns=pipeline.columns,
-            filter_text=self._filter,
-            table=pipeline.table,
-        )
-        memory_bytes = pipeline.shuffle.memory_bytes
-        state = TableState.at(LoadedTable(self._session.table), shape, snapshot_id, memory_bytes=memory_bytes)
-        return [row for batch in state.rows() for row in plain_rows(batch)]
+        batches = rows_at(self._session, snapshot_id, filter_text=self._filter)
+        return [row for batch in batches for row in plain_rows(batch)]
 
     def _held(self, sink: Sink) -> list[dict[str, object]] | None:
         columns = self._session.pipeline.columns

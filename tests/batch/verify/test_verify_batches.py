@@ -92,9 +92,23 @@ def test_an_edited_pipeline_is_an_error_and_misses_no_change(delivered: Workshop
         verified(delivered)
 
 
-def test_a_file_that_no_manifest_names_does_not_count(delivered: Workshop) -> None:
+def test_a_file_that_no_manifest_names_is_a_note(delivered: Workshop) -> None:
     pq.write_table(part(delivered, 1), delivered.folder / "changes/batch=1/part-00077.parquet")
-    assert verified(delivered).is_equal
+    found = verified(delivered)
+    assert found.is_equal
+    assert found.notes == (
+        f"batch=1 in file://{delivered.folder}/changes has 1 files that no manifest names: do not read them",
+    )
+
+
+@pytest.mark.parametrize("kind", ["UPSERT", None])
+def test_a_change_of_no_known_type_is_found(delivered: Workshop, kind: str | None) -> None:
+    changed = part(delivered, 2)
+    types = pc.if_else(
+        pc.equal(changed["_change_type"], "INSERT"), pa.scalar(kind, pa.string()), changed["_change_type"]
+    )
+    edit_part(delivered, 2, changed.set_column(changed.column_names.index("_change_type"), "_change_type", types))
+    assert (verified(delivered).differing_rows, verified(delivered).is_equal) == (1, False)
 
 
 def test_batches_on_both_sides_of_a_schema_change_are_replayed_each_in_its_own(delivered: Workshop) -> None:

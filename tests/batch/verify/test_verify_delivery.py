@@ -94,15 +94,6 @@ def test_rows_that_differ_are_named(lab: VerifiedSinks) -> None:
     assert "are missing in memory://index: id=1" in found.err
 
 
-def test_a_sample_compares_rows_of_the_table(lab: VerifiedSinks) -> None:
-    lab.deliver_three_batches("index")
-    equal = lab.verify("index", "--sample", "3", "--json")
-    assert (equal.code, equal.document["rows"]) == (0, 3)
-    live(INDICES[""]).clear()
-    found = lab.verify("index", "--sample", "2", "--json")
-    assert (found.code, found.document["counts"]) == (65, {"missing": 2})
-
-
 def test_documents_that_another_program_wrote_fail_a_batch_until_a_load_replaces_them(tmp_path: Path) -> None:
     cluster = FakeCluster()
     with registered_sinks(search=lambda _: sink_at(cluster)):

@@ -170,15 +170,7 @@ class Redelivery:
             yield sink
 
     def _batch(self, number: int, manifest: Manifest, output: OutputMode) -> ProvenBatch:
-        checkpoint, folder = self.source.checkpoint, self.source.folder_of_changes
-        offset = checkpoint.offset(number)
-        if offset is None:
-            raise TerminalError(
-                f"the record of batch {number} in {checkpoint.url} is gone: a backfill of its range can be delivered "
-                "to another sink",
-                url=checkpoint.url,
-                batch_number=number,
-            )
+        offset, folder = self.source.checkpoint.known_offset(number), self.source.folder_of_changes
         schema = change_schema(pa.schema([]), with_batch=True)
         if manifest.parts:
             schema = folder.part_schema(manifest.batch.batch_number, manifest.parts[0])

@@ -4,7 +4,6 @@ Read in this order:
 
 - `verify_batches`: the batches of a pipeline, replayed run by run
 - `table_state`: batches that can be replayed at once, the rows of the table at a snapshot, and the replay
-- `promises`: what each batch promised about types, order and steps
 - `verify_delivery`: a delivery sink, compared with the table
 - `sink_rows`: the rows of such a sink in the columns of the table, and those that it should hold
 - `delivery_findings`: the rows of both compared by key, and the findings in sentences

@@ -175,7 +175,7 @@ class DeliveryFindings:
 
     Attributes:
         snapshot_id: state of the table; None: there was nothing to compare.
-        rows: compared rows of that state, or of the sample.
+        rows: compared rows of that state.
         uncompared: rows that need not be at the destination, and are not there.
         counts: keys by kind: ``missing``, ``extra``, ``different``.
         keys: the first of them by kind, each as ``name=value``.

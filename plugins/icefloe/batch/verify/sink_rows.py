@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.delivery_findings import KeyedRows
-from icefloe.batch.verify.promises import offset_of
 from icefloe.batch.verify.table_state import Replay, TableState, committed_batches, since_last_load
 from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, CHANGE_TYPE, change_schema
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
@@ -85,7 +84,7 @@ class WrittenColumns:
 
     def _schema(self, number: int) -> TableSchema:
         if number not in self._schemas:
-            offset = offset_of(self._session.checkpoint, number)
+            offset = self._session.checkpoint.known_offset(number)
             schema, selected = self._schema_at(offset), offset.selected_columns
             self._schemas[number] = schema if selected is None else schema.select(selected)
         return self._schemas[number]
@@ -173,18 +172,6 @@ class SinkRows:
         for batch in state.rows():
             replay.add(self._hashes(batch), np.full(batch.num_rows, -1, np.int64))
         return replay.differing_rows()
-
-    def smallest(self, state: TableState, count: int, salt: int) -> pa.Table:
-        """Rows of a state, chosen by the hash of key and ``salt``: ``key`` and the columns of the key."""
-        chosen: pa.Table | None = None
-        for batch in state.rows():
-            hashes = self._keys(batch)
-            order = pa.array((hashes.low ^ np.uint64(salt)).astype(np.uint64))
-            columns = [hashes.to_column(), order, *self.shape.identity_of(batch)]
-            rows = pa.Table.from_arrays(columns, ["key", "order", *self.names])
-            chosen = rows if chosen is None else pa.concat_tables([chosen, rows])
-            chosen = chosen.take(pc.select_k_unstable(chosen, min(count, len(chosen)), [("order", "ascending")]))
-        return pa.table({"key": pa.array([], pa.binary(16))}) if chosen is None else chosen.drop_columns(["order"])
 
     def _read(self, keys: pa.RecordBatch | None) -> Iterable[pa.RecordBatch]:
         columns, is_keyed = self.shape.delivered.arrow, self.sink.keyed

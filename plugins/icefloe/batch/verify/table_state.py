@@ -16,6 +16,7 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.files.reader import FileReader
@@ -26,7 +27,7 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import LoadPart, Step
 from icefloe.iceberg.table import Table
 
-__all__ = ["TableState", "found_batches"]
+__all__ = ["found_batches", "rows_at"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +122,28 @@ def committed_batches(session: PipelineSession) -> list[CommitRecord]:
     return [commit for _, commit in commits if commit is not None]
 
 
+def delivered_shape(
+    session: PipelineSession, schema: TableSchema, identity: Identity, *, filter_text: str | None = None
+) -> RowShape:
+    """Shape of delivered rows in a schema. A filter replaces the pipeline's."""
+    pipeline = session.pipeline
+    return RowShape.of(
+        schema,
+        identity=identity,
+        columns=pipeline.columns,
+        filter_text=filter_text or pipeline.filter,
+        filter_as_written=None if filter_text else pipeline.as_written.filter,
+        table=pipeline.table,
+    )
+
+
+def rows_at(session: PipelineSession, snapshot_id: int, *, filter_text: str) -> Iterator[pa.RecordBatch]:
+    """The rows of the table at a snapshot that pass a filter, in the delivered columns."""
+    schema = TableSchema.at(session.table.metadata, snapshot_id, after_snapshot_id=None)
+    shape = delivered_shape(session, schema, Identity(policy="none"), filter_text=filter_text)
+    yield from TableState.at(session, shape, snapshot_id).rows()
+
+
 _PENDING_ROWS: Final = 1 << 22
 _READ_AT_ONCE_BYTES: Final = 256 << 20
 """Delete files are read once for about so many bytes of data files."""
@@ -176,20 +199,13 @@ class TableState:
 
     @classmethod
     def at(
-        cls,
-        table: LoadedTable,
-        shape: RowShape,
-        snapshot_id: int | None,
-        load_part: LoadPart | None = None,
-        *,
-        memory_bytes: int,
+        cls, session: PipelineSession, shape: RowShape, snapshot_id: int | None, load_part: LoadPart | None = None
     ) -> Self:
         """The state at a snapshot, or a part of it; None: before the first snapshot, without a row."""
-        if snapshot_id is None:
-            files = ScanPlan(tasks=())
-        else:
-            step = replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)
-            files = ScanPlan.of(table, [step])
+        table, files = LoadedTable(session.table), ScanPlan(tasks=())
+        if snapshot_id is not None:
+            files = ScanPlan.of(table, [replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)])
+        memory_bytes = session.pipeline.shuffle.memory_bytes
         return cls(table=table, shape=shape, snapshot_id=snapshot_id, files=files, memory_bytes=memory_bytes)
 
     @property

@@ -3,35 +3,30 @@
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from icefloe.batch.context.end_batch import missing_numbers
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.staged_changes import CHANGE_WEIGHTS
-from icefloe.batch.verify.promises import BatchPromises, ChangePromises, change_types, delivered_shape
 from icefloe.batch.verify.table_state import (
     Replay,
     SchemaRun,
     TableState,
-    committed_batches,
+    delivered_shape,
     found_batches,
     schema_runs,
     since_last_start,
 )
 from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
 from icefloe.changes.hash_index import HashSlice
-from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
 from icefloe.checkpoint.batch_spec import Identity
-from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Cursor
 from icefloe.errors import TerminalError
-from icefloe.iceberg.history.loaded_table import LoadedTable
-from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.pipeline.model import with_lines
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part
@@ -43,9 +38,9 @@ logger = logging.getLogger(__name__)
 
 _ROWS_PER_SLICE: Final = 1 << 24
 _MAX_SLICES: Final = 256
+_TYPES: Final = pa.array([kind.name for kind in ChangeType])
 _WEIGHTS: Final = np.array([*(CHANGE_WEIGHTS[kind] for kind in ChangeType), 0], np.int64)
-"""Number of rows that each change adds to the table, by its code; a change of no known type, -1, adds none."""
-_MOVES: Final = (BatchOutcome.CURSOR_SET, BatchOutcome.RESET)
+"""Number of rows that each change adds to the table, by its place in ``_TYPES``; -1: a change of no known type."""
 
 
 def missing_manifests(session: PipelineSession) -> tuple[str, ...]:
@@ -72,7 +67,7 @@ class VerifyReport:
     Attributes:
         batches: since the last load, which is included. One that only placed the cursor does not count.
         changes: by the manifests.
-        sentences: one for each range that differs, each part that differs from its manifest, and each broken promise.
+        sentences: one for each range that differs, and each part that differs from its manifest.
         notes: harmless.
     """
 
@@ -94,22 +89,18 @@ class SchemaRunReplay:
         self._session = session
         self._sink = sink
         self._schema_run = schema_run
-        self._shape = delivered_shape(session.pipeline, schema_run.schema, Identity(policy="none"))
+        self._shape = delivered_shape(session, schema_run.schema, Identity(policy="none"))
         self._schema = change_schema(self._shape.delivered.arrow, with_batch=True)
         self._sentences: dict[str, None] = {}
         """In order, each once, because every slice of the hashes finds most of them again."""
 
     def run(self, rows_per_slice: int) -> VerifyReport:
         """Findings from hashes of so many rows at a time."""
-        schema_run, pipeline, checkpoint = self._schema_run, self._session.pipeline, self._session.checkpoint
-        table, memory_bytes = LoadedTable(self._session.table), pipeline.shuffle.memory_bytes
-        start = TableState.at(table, self._shape, schema_run.after_snapshot_id, memory_bytes=memory_bytes)
-        end = TableState.at(
-            table, self._shape, schema_run.up_to_snapshot_id, schema_run.load_part, memory_bytes=memory_bytes
-        )
-        manifests = [(batch.batch_number, self._manifest(batch.batch_number)) for batch in schema_run.batches]
-        promises = [BatchPromises(pipeline, checkpoint, batch, schema_run.schema) for batch in schema_run.batches]
-        changes = sum(manifest.batch.rows for _, manifest in manifests)
+        schema_run = self._schema_run
+        start = TableState.at(self._session, self._shape, schema_run.after_snapshot_id)
+        end = TableState.at(self._session, self._shape, schema_run.up_to_snapshot_id, schema_run.load_part)
+        manifests = [self._manifest(batch.batch_number) for batch in schema_run.batches]
+        changes = sum(manifest.batch.rows for manifest in manifests)
         # What is in one state and not in the other is among the changes. So this is about the number of different
         # hashes.
         rows = max(start.record_count, end.record_count) + changes
@@ -124,8 +115,9 @@ class SchemaRunReplay:
             #   lost                         -1    -1      it counts as differing
             replay = Replay(part_of_hashes)
             start.add_to(replay, sign=1)
-            for (batch_number, manifest), batch_promises in zip(manifests, promises, strict=True):
-                self._add_batch(batch_number, manifest, replay, batch_promises, part_of_hashes)
+            for manifest in manifests:
+                for part in manifest.parts:
+                    self._add_part(manifest, part, replay)
             end.add_to(replay, sign=-1)
             differing_rows += replay.differing_rows()
         logger.info("verified batches up to %d: %d rows differ", schema_run.batches[-1].batch_number, differing_rows)
@@ -135,12 +127,12 @@ class SchemaRunReplay:
             rows=end.record_count,
             differing_rows=differing_rows,
             sentences=(*self._sentences, *self._difference(differing_rows)),
-            notes=tuple(note for batch_number, manifest in manifests for note in self._unnamed(batch_number, manifest)),
+            notes=tuple(note for manifest in manifests for note in self._unnamed(manifest)),
         )
 
-    def _unnamed(self, batch_number: int, manifest: Manifest) -> Iterator[str]:
+    def _unnamed(self, manifest: Manifest) -> Iterator[str]:
         """A killed task left files. Readers skip them, unless they read by a pattern of names."""
-        path = self._session.pipeline.sink.path
+        batch_number, path = manifest.batch.batch_number, self._session.pipeline.sink.path
         try:
             count = self._sink.unnamed_files(batch_number, manifest)
         except TerminalError as error:
@@ -174,19 +166,7 @@ class SchemaRunReplay:
         )
         return (sentence,)
 
-    def _add_batch(
-        self, batch_number: int, manifest: Manifest, replay: Replay, promises: BatchPromises, part_of_hashes: HashSlice
-    ) -> None:
-        """Unchanged parts must keep their promises too."""
-        begun = promises.begin(part_of_hashes)
-        are_whole = [self._add_part(manifest, part, replay, begun, promises.identity) for part in manifest.parts]
-        for fault in begun.faults(manifest.batch.counts) if all(are_whole) else ():
-            path = self._session.pipeline.sink.path
-            self._say(f"batch {batch_number} in {path} breaks a promise of docs/sinks.md: {fault}; restore it")
-
-    def _add_part(
-        self, manifest: Manifest, part: Part, replay: Replay, promises: ChangePromises, identity: IdentifierColumns
-    ) -> bool:
+    def _add_part(self, manifest: Manifest, part: Part, replay: Replay) -> None:
         """Reports a part that is gone, or differs from its manifest."""
         batch_number, names, key = manifest.batch.batch_number, self._shape.delivered.arrow.names, self._shape.hash_key
         what = f"part {part.names[0]} of batch {batch_number} in {self._session.pipeline.sink.path}"
@@ -194,23 +174,20 @@ class SchemaRunReplay:
         try:
             for batch in self._sink.read_part(batch_number, part):
                 self._require_schema(batch.schema, batch_number)
-                types = change_types(batch.column(CHANGE_TYPE))
-                weights = _WEIGHTS[types]
+                types = pc.index_in(batch.column(CHANGE_TYPE), value_set=_TYPES).fill_null(-1)
+                weights = _WEIGHTS[types.to_numpy(zero_copy_only=False)]
                 # A second witness: sums are made under the key of the batch, states are compared under another.
                 replay.add(row_hashes_of_batch(batch, names, key=key), weights)
-                identities = row_hashes(identity.values(batch), key=key) if identity else None
-                promises.add(batch, types, identities)
                 rows += batch.num_rows
                 summed = row_hashes_of_batch(batch, names, key=manifest.batch.hash_key)
                 hash_sum = (hash_sum + summed.signed_sum(weights)) % (1 << 128)
         except KeyMissingError:
             self._say(f"{what} is gone: restore it")
-            return False
-        promises.end_part()
-        if (rows, hash_sum) == (part.rows, part.hash_sum):
-            return True
-        self._say(f"{what} differs from its manifest: {rows} rows instead of {part.rows}, or other values; restore it")
-        return False
+            return
+        if (rows, hash_sum) != (part.rows, part.hash_sum):
+            self._say(
+                f"{what} differs from its manifest: {rows} rows instead of {part.rows}, or other values; restore it"
+            )
 
     def _require_schema(self, found: pa.Schema, batch_number: int) -> None:
         if found.names != self._schema.names:
@@ -219,40 +196,6 @@ class SchemaRunReplay:
                 "snapshot with its schema has expired: it can no longer be verified",
                 batch_number=batch_number,
             )
-
-
-def breaks_between(checkpoint: Checkpoint, batches: Sequence[CommitRecord]) -> Iterator[str]:
-    """A sentence for each batch that does not follow the one before. A replay would miss a load delivered twice."""
-    for before, batch in pairwise(batches):
-        ended = before.end
-        if batch.outcome in _MOVES or _follows(ended, batch):
-            continue  # in a move, somebody set the cursor on purpose
-        offset = checkpoint.offset(batch.batch_number)
-        if offset is None or not offset.spec.is_reload:
-            yield (
-                f"batch {batch.batch_number} in {checkpoint.url} {_beginning(batch)}, but batch {before.batch_number} "
-                f"ended at {ended}: rows were delivered twice or not at all; deliver the table into a new "
-                "sink.path under another name"
-            )
-
-
-def _follows(ended: Cursor, batch: CommitRecord) -> bool:
-    if batch.outcome is BatchOutcome.ABANDONED:
-        return batch.end.is_at(ended) or batch.end.is_beginning
-    if ended.load_part is not None:
-        part = batch.load_part
-        is_next = part is not None and part.first_file == ended.load_part.stop_file
-        return is_next and batch.after_snapshot_id == batch.up_to_snapshot_id == ended.snapshot_id
-    # Before the first snapshot of a table there is nothing to deliver twice.
-    return batch.after_snapshot_id == ended.snapshot_id and (batch.load_part is None or ended.snapshot_id is None)
-
-
-def _beginning(batch: CommitRecord) -> str:
-    if batch.load_part is not None:
-        return f"loads {batch.load_part} of snapshot {batch.up_to_snapshot_id}"
-    if batch.after_snapshot_id is None:
-        return "loads the table again, without a reload that the pipeline asked for"
-    return f"begins after snapshot {batch.after_snapshot_id}"
 
 
 def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -> VerifyReport:
@@ -276,7 +219,6 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
         rows=found[-1].rows if found else 0,
         differing_rows=sum(each.differing_rows for each in found),
         sentences=(
-            *breaks_between(session.checkpoint, committed_batches(session)),
             *(sentence for each in found for sentence in each.sentences),
             *missing_manifests(session),
         ),

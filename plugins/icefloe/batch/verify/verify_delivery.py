@@ -1,7 +1,6 @@
 """A delivery sink, compared with the table at the cursor."""
 
 import os
-import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,16 +25,20 @@ from icefloe.batch.verify.delivery_findings import (
     left_out_note,
     named,
 )
-from icefloe.batch.verify.promises import delivered_shape
 from icefloe.batch.verify.sink_rows import SinkRows, WrittenColumns
-from icefloe.batch.verify.table_state import TableState, committed_batches, found_batches, since_last_start
+from icefloe.batch.verify.table_state import (
+    TableState,
+    committed_batches,
+    delivered_shape,
+    found_batches,
+    since_last_start,
+)
 from icefloe.batch.verify.verify_batches import missing_manifests
 from icefloe.changes.columns import removed_rows
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import Cursor
 from icefloe.errors import TransientError
-from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.sink import Sink
 from icefloe.storage.local_folders import local_folders, on_local_disk, task_folder
@@ -44,19 +47,15 @@ __all__ = ["verify_delivery"]
 
 _LOOKS: Final = 5
 """Tries to read the keys that differ while no batch begins or ends."""
-_SALT_BITS: Final = 63
 _CHANGES_OF_A_LETTER: Final = 2
 """The rows before and after an update are one message."""
 
 
-def verify_delivery(session: PipelineSession, sink: Sink, *, sample: int | None = None) -> DeliveryFindings:
+def verify_delivery(session: PipelineSession, sink: Sink) -> DeliveryFindings:
     """Compares a sink with the table, key by key; changes nothing.
 
     Batches may go on meanwhile. Differing keys are read again between two looks at the checkpoint that agree. Each must
     be as the table was at the cursor or will be at the end of the open batch.
-
-    Args:
-        sample: rows of the table to compare, chosen at random; None: all rows, and all that the sink holds.
     """
     view = session.checkpoint.look()
     if view.cursor is None or view.cursor.is_beginning or view.pipeline is None:
@@ -68,10 +67,7 @@ def verify_delivery(session: PipelineSession, sink: Sink, *, sample: int | None 
         return DeliveryFindings(url=sink.url, notes=("the load is not complete; verify again after its last batch",))
     # Loaded after the look: a snapshot that the cursor names is then in the table, or is gone for good.
     comparison = _Comparison(session.with_fresh_table(), sink, view, view.cursor, view.pipeline.identity)
-    if not comparison.has_keys:
-        found = comparison.without_keys()
-    else:
-        found = comparison.of_all() if sample is None else comparison.of_sample(sample)
+    found = comparison.by_keys() if comparison.has_keys else comparison.without_keys()
     return replace(found, sentences=(*found.sentences, *missing_manifests(session)))
 
 
@@ -91,7 +87,7 @@ class _Comparison:
         self._has_load = first.after_snapshot_id is None and (first.steps > 0 or first.up_to_snapshot_id is None)
         schema = TableSchema.at(session.table.metadata, cursor.snapshot_id, after_snapshot_id=last.after_snapshot_id)
         self._identity = identity.named_by(schema.columns.find_column_name)
-        self._shape = delivered_shape(session.pipeline, schema, self._identity)
+        self._shape = delivered_shape(session, schema, self._identity)
         written = WrittenColumns(session, self._shape.delivered, first_batch=first.batch_number)
         self._rows = SinkRows(sink, self._shape, written, first_batch=first.batch_number)
 
@@ -99,7 +95,7 @@ class _Comparison:
     def has_keys(self) -> bool:
         return self._rows.has_keys
 
-    def of_all(self) -> DeliveryFindings:
+    def by_keys(self) -> DeliveryFindings:
         """All rows of the table, and all that the sink holds."""
         state = self._state(self._snapshot_id)
         rows = self._most_rows(state.record_count)
@@ -114,15 +110,6 @@ class _Comparison:
         first = Retention.of(self._batches[:1], self._rows.retained, has_before_images=self._has_before_images)
         needs_all = self._has_load and (not first.lost or not self._may_lack_oldest)
         return self._findings(self._settled(found), state.record_count, needs_all=needs_all, retention=retention)
-
-    def of_sample(self, count: int) -> DeliveryFindings:
-        chosen = self._rows.smallest(self._state(self._snapshot_id), count, random.getrandbits(_SALT_BITS))
-        found = self._differences(chosen, [self._snapshot_id])
-        notes = ("a sample does not see rows that are only in the sink",)
-        needs_all = self._has_load and not self._may_lack_oldest
-        return self._findings(
-            self._settled(found), len(chosen), needs_all=needs_all, retention=Retention(), notes=notes
-        )
 
     def without_keys(self) -> DeliveryFindings:
         """The number of differing rows, which do not show their identity."""
@@ -242,13 +229,12 @@ class _Comparison:
         *,
         needs_all: bool,
         retention: Retention,
-        notes: Sequence[str] = (),
     ) -> DeliveryFindings:
         """Rows that need not be at the sink do not count; with ``needs_all`` it must hold keys that never changed."""
         url, names, table = self._sink.url, self._rows.names, self._session.pipeline.table
         there, is_unique = f"{table} at snapshot {self._snapshot_id}", self._sink.wants_unique_keys
         counts, absent = Counter(found.counts), 0
-        said = [*notes, *(dead_letters_note(self._sink) if counts else ()), *retention.notes(url)]
+        said = [*(dead_letters_note(self._sink) if counts else ()), *retention.notes(url)]
         if counts[KeyDifference.MISSING] and not needs_all:
             absent = counts.pop(KeyDifference.MISSING)
             said.append(f"{absent:,} keys of {table} have no change in {url}, and were not compared")
@@ -299,8 +285,7 @@ class _Comparison:
         return since_last_start(committed_batches(self._session))[0].batch_number != self._rows.first_batch
 
     def _state(self, snapshot_id: int | None) -> TableState:
-        memory_bytes = self._session.pipeline.shuffle.memory_bytes
-        return TableState.at(LoadedTable(self._session.table), self._shape, snapshot_id, memory_bytes=memory_bytes)
+        return TableState.at(self._session, self._shape, snapshot_id)
 
 
 @contextmanager
