@@ -43,7 +43,7 @@ def test_a_folder_is_taken_over_with_its_sink(folder: DeadLetterFolder) -> None:
     assert folder.batches() == []
 
 
-def test_a_folder_stays_with_its_sink_while_the_cluster_does_not_tell_its_id(folder: DeadLetterFolder) -> None:
+def test_a_folder_stays_with_its_sink_while_the_cluster_does_not_say_its_id(folder: DeadLetterFolder) -> None:
     folder.claim(OURS, "flights", None)
     folder.claim(OURS, "flights", "a")
     folder.claim(OURS, "flights", None)
