@@ -65,7 +65,6 @@ def tasks(pipeline: Pipeline, prepared: Any) -> dict[str, Callable[[], Any]]:
 
     def phase(name: str) -> Callable[[], Any]:
         made = SparkPhaseOperator(task_id=name, phase=name, pipeline=pipeline)
-        made.application_args = [prepared["plan_uri"]]
         passed_on = SimpleNamespace(xcom_pull=lambda **_: prepared)
         return lambda: made.execute({"ti": passed_on})
 

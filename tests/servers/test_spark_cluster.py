@@ -54,7 +54,6 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
     pipeline = load_pipeline(place.pipeline(flights, "archived", spark={"conf": conf}))
     prepared: Any = use_cases.plan_batch(pipeline, None)
     task = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=pipeline)
-    task.application_args = [prepared["plan_uri"]]
     context = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": prepared}[task_ids])}
     phases = shuffle_folder(flights, "archived", 0) / "phases"
 

@@ -11,11 +11,12 @@ from icefloe.batch.context.references import BatchFinished, ends_well_if_finishe
 from icefloe.batch.context.session import PipelinePlaces
 from icefloe.batch.deliver.commit_batch import clean_up_finished
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.phases import TasksInProcess, run_coalesce, run_phase
+from icefloe.batch.phases import run_coalesce, run_phase
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.abandoned_batch import BatchStateError, DeliveredEnd, end_open_batch, find_end
 from icefloe.checkpoint.records import Writer
+from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import TransientError
 from icefloe.flow import FlowTask, batch_tasks, phase_of
 from icefloe.iceberg.catalog.file_io import FileGoneError
@@ -145,7 +146,8 @@ class Delivery:
     def _commit(self, process: Process) -> None:
         """Commits as the task of the DAG does: missing results are delivered again first."""
         reference = self.stage.reference(self.begun, process)
-        TasksInProcess(reference=reference, engine=InOrder(), may_run=lambda _: True).commit()
+        pipeline = replace(reference.settings.pipeline, engine="local")
+        PhaseRunner(pipeline=pipeline, engine=InOrder()).commit(reference)
 
 
 def repeat_tasks(stage: Stage, random: Random, actor: Actor) -> None:

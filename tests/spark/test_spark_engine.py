@@ -9,8 +9,8 @@ import pytest
 from batch.reduce.changed_keys import edited, require_selected, types_of
 from icefloe.batch.context.batch_folder import MARKER
 from icefloe.batch.phase_record import TaskOutcome
-from icefloe.engines.spark.application import build_package_zip
 from icefloe.engines.spark.engine import SparkEngine
+from icefloe.engines.spark.submit import build_package_zip
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.shuffle.committed_output import CorruptMapOutputError

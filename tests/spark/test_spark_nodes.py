@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from icefloe.engines.spark.application import build_package_zip
 from icefloe.engines.spark.engine import SparkEngine
+from icefloe.engines.spark.submit import build_package_zip
 from icefloe.flow import Phase
 from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.node.node_folder import is_node_key

@@ -1,22 +1,18 @@
 """The phases with many tasks, handed to an engine until nothing is left, and coalesce between them."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.context.references import (
-    BatchFinished,
     BatchReference,
-    ends_well_if_finished,
     table_files,
 )
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.task_attempt import TaskAttempt
-from icefloe.batch.deliver.commit_batch import commit_batch
 from icefloe.batch.deliver.deliver_batch import deliver_batch
-from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import write_part
 from icefloe.batch.phase_record import (
@@ -37,7 +33,6 @@ from icefloe.batch.reduce.coalesce_map_outputs import (
 )
 from icefloe.batch.reduce.moves import write_moves
 from icefloe.batch.reduce.read_range import read_range
-from icefloe.batch.report import BatchReport
 from icefloe.batch.staged_changes import RangeResult
 from icefloe.errors import IcefloeError
 from icefloe.flow import FlowTask, Phase
@@ -46,7 +41,7 @@ from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredErro
 from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.committed_output import CorruptMapOutputError
 
-__all__ = ["TasksInProcess", "run_coalesce", "run_phase"]
+__all__ = ["run_coalesce", "run_phase"]
 
 logger = logging.getLogger(__name__)
 
@@ -281,39 +276,3 @@ def run_coalesce(reference: BatchReference) -> Coalesced:
         tally.counting(running.requests),
     ):
         return coalesce_map_outputs(inputs, tally, new_name=reference.surroundings.new_name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TasksInProcess:
-    """The tasks of one batch, each of which first repeats a phase whose parts are missing.
-
-    Airflow repeats no task before the one that failed.
-
-    Attributes:
-        may_run: True if a phase runs in this process; otherwise its operator repeats it.
-    """
-
-    reference: BatchReference
-    engine: Engine
-    may_run: Callable[[Phase], bool]
-
-    def run(self, phase: Phase) -> None:
-        """See `run_phase`."""
-        self._with_all_parts(lambda: run_phase(phase, self.reference, self.engine), phase)
-
-    def commit(self) -> BatchReport:
-        """See `commit_batch`; `BatchFinished` if another run has committed the batch."""
-        if self.reference.is_over():
-            raise BatchFinished(self.reference)
-        with ends_well_if_finished(self.reference):
-            return self._with_all_parts(lambda: commit_batch(self.reference.open()))
-
-    def _with_all_parts(self, task: Callable[[], Result], phase: Phase | None = None) -> Result:
-        try:
-            return task()
-        except UnfinishedTasksError as error:
-            if error.phase is phase or not self.may_run(error.phase):
-                raise
-            logger.warning("writing the missing parts again: %s", error.sentence)
-            self.run(error.phase)
-        return task()

@@ -1,19 +1,28 @@
 """The phases of a pipeline, in threads of this process or as Spark applications."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
-from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.deliver.commit_batch import commit_batch
+from icefloe.batch.deliver.prove import UnfinishedTasksError
+from icefloe.batch.phase_record import Engine
 from icefloe.batch.phases import run_phase
+from icefloe.batch.report import BatchReport
 from icefloe.engines.local import LocalEngine
-from icefloe.engines.spark.application import check_session
+from icefloe.engines.spark.master import SparkMaster, spark_advice
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
 
-__all__ = ["PhaseRunner", "runs_in_process"]
+__all__ = ["PhaseRunner"]
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 SMALL_BYTES: Final = 64 * 2**20
 """Below it, starting a Spark application takes longer than the work."""
@@ -23,13 +32,17 @@ SMALL_BYTES: Final = 64 * 2**20
 class PhaseRunner:
     """Runs the phases of an expanded pipeline in threads of this process, or as Spark applications if they are large.
 
+    A task first repeats a phase whose parts are missing, if that runs in this process.
+
     Attributes:
-        spark: None if the pipeline has ``engine: local``.
+        spark: None if no phase runs as a Spark application.
+        engine: runs tasks in this process; None: a `LocalEngine`.
     """
 
     pipeline: Pipeline
     report_progress: Callable[[int, int], None] | None = None
     spark: SparkSubmit | None = None
+    engine: Engine | None = None
 
     @classmethod
     def of(
@@ -37,10 +50,16 @@ class PhaseRunner:
         pipeline: Pipeline,
         environ: Mapping[str, str],
         *,
+        master: SparkMaster | None = None,
         report_progress: Callable[[int, int], None] | None = None,
     ) -> Self:
-        """The runner of a pipeline, by its ``engine``."""
-        spark = None if pipeline.engine == "local" else SparkSubmit.of(pipeline, environ=environ)
+        """The runner of a pipeline, by its ``engine``.
+
+        Args:
+            master: None: as ``spark.conf`` says.
+        """
+        is_local = pipeline.engine == "local"
+        spark = None if is_local else SparkSubmit.of(pipeline, environ=environ, master=master)
         return cls(pipeline=pipeline, report_progress=report_progress, spark=spark)
 
     @property
@@ -51,7 +70,9 @@ class PhaseRunner:
     @property
     def advice(self) -> Sequence[str]:
         """Sentences on settings that an operator may want to change; none if all is well."""
-        return () if self.spark is None else self.spark.advice
+        if self.spark is None:
+            return ()
+        return spark_advice(self.pipeline.spark.conf, master=self.spark.master, environ=self.spark.environ)
 
     def check_engine(self) -> None:
         """Proves that the phases can run here, also those of a later, large batch; changes nothing."""
@@ -61,29 +82,49 @@ class PhaseRunner:
     def check_session(self, session: PipelineSession) -> None:
         """Proves that the phases can read the table; changes nothing."""
         if self.spark is not None:
-            check_session(session, self.spark.master)
+            self.spark.check_session(session)
 
     def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase of a batch; repeating it redoes only the missing results."""
-        if self.spark is not None and not runs_in_process(self.pipeline, phase, lambda: reference):
+        if self.spark is not None and not self._is_small(phase, reference):
             self.spark.run(phase, reference)
             return
-        memory_bytes = reference.settings.pipeline.shuffle.memory_bytes
-        run_phase(phase, reference, LocalEngine(memory_bytes=memory_bytes, report_progress=self.report_progress))
+        memory_bytes = self.pipeline.shuffle.memory_bytes
+        engine = self.engine or LocalEngine(memory_bytes=memory_bytes, report_progress=self.report_progress)
+        self._with_all_parts(lambda: run_phase(phase, reference, engine), reference, phase)
 
+    def commit(self, reference: BatchReference) -> BatchReport:
+        """See `commit_batch`; `BatchFinished` if another run has committed the batch."""
+        if reference.is_over():
+            raise BatchFinished(reference)
+        with ends_well_if_finished(reference):
+            return self._with_all_parts(lambda: commit_batch(reference.open()), reference)
 
-def runs_in_process(pipeline: Pipeline, phase: Phase, reference_of: Callable[[], BatchReference]) -> bool:
-    """True if a phase runs in the threads of this process: always, or because it is small.
+    def end(self) -> None:
+        """Ends a Spark application that runs or is about to begin."""
+        if self.spark is not None:
+            self.spark.end()
 
-    A small batch is always delivered here; its other phases only with ``engine: auto``.
+    def _with_all_parts(
+        self, task: Callable[[], Result], reference: BatchReference, phase: Phase | None = None
+    ) -> Result:
+        try:
+            return task()
+        except UnfinishedTasksError as error:
+            if error.phase is phase or not self._is_small(error.phase, reference):
+                raise
+            logger.warning("writing the missing parts again: %s", error.sentence)
+            self.run(error.phase, reference)
+        return task()
 
-    Args:
-        reference_of: called only if the size of its batch decides.
-    """
-    if pipeline.engine == "local":
-        return True
-    if phase is Phase.DELIVER:
-        # By one listing: nothing is proven yet.
-        reference = reference_of()
-        return reference.folder_of_changes.size_of(reference.batch_number) < SMALL_BYTES
-    return pipeline.engine == "auto" and sum(reference_of().open().plan.map_task_bytes) < SMALL_BYTES
+    def _is_small(self, phase: Phase, reference: BatchReference) -> bool:
+        """True if a phase runs in the threads of this process: always, or because it is small.
+
+        A small batch is always delivered here; its other phases only with ``engine: auto``.
+        """
+        if self.pipeline.engine == "local":
+            return True
+        if phase is Phase.DELIVER:
+            # By one listing: nothing is proven yet.
+            return reference.folder_of_changes.size_of(reference.batch_number) < SMALL_BYTES
+        return self.pipeline.engine == "auto" and sum(reference.open().plan.map_task_bytes) < SMALL_BYTES

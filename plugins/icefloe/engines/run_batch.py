@@ -10,7 +10,7 @@ from typing import TypeAlias
 from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.deliver.commit_batch import commit_batch, try_to_clean_up
+from icefloe.batch.deliver.commit_batch import try_to_clean_up
 from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_coalesce
@@ -119,8 +119,8 @@ def _run_tasks(route: Route, reference: BatchReference, runner: PhaseRunner, obs
                     run_coalesce(reference)
                 else:
                     runner.run(phase, reference)
-    with task(FlowTask.COMMIT):
-        return commit_batch(reference.open())
+    with observe(FlowTask.COMMIT):
+        return runner.commit(reference)
 
 
 def recording_trouble(session: PipelineSession, observe: Observer) -> Observer:

@@ -1,22 +1,17 @@
 """Credentials from Airflow's connections."""
 
 import json
-import logging
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
-from airflow.sdk.log import mask_secret
 
-from icefloe.engines.spark.application import refuse_pipeline
 from icefloe.engines.spark.master import SparkMaster, spark_master
-from icefloe.engines.spark.spark_conf import spark_advice
 from icefloe.errors import TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
-from icefloe.redaction.hidden import hide, names_secret
+from icefloe.redaction.hidden import hide
 from icefloe.storage.options import coordinated, with_certificates
 from icefloe.units import is_on
 
@@ -281,23 +276,7 @@ def _defined(key: str, conn_id: str) -> Any:
     return connection
 
 
-logger = logging.getLogger(__name__)
-
-
-def usable_master(pipeline: Pipeline) -> SparkMaster:
+def master_of(pipeline: Pipeline) -> SparkMaster:
     """The Spark master of an expanded pipeline."""
-    spark = pipeline.spark
-    master = spark_master(spark.conn_id, find_connection(spark.conn_id), conf=spark.conf)
-    refuse_pipeline(pipeline, master)
-    for advice in spark_advice(spark.conf, master=master, environ=os.environ):
-        logger.warning("%s: %s", pipeline.name, advice)
-    return master
-
-
-def mask_in_airflow(configuration: Mapping[str, object]) -> None:
-    """Registers secrets with Airflow's masker, which judges connections by keys of its own."""
-    for key, value in configuration.items():
-        if isinstance(value, Mapping):
-            mask_in_airflow(value)
-        elif isinstance(value, str) and names_secret(key):
-            mask_secret(value)
+    conn_id = pipeline.spark.conn_id
+    return spark_master(conn_id, find_connection(conn_id), conf=pipeline.spark.conf)

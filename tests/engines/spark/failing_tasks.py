@@ -11,10 +11,9 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext, TaskContext
 
 from icefloe.batch.phase_record import TaskOutcome
-from icefloe.engines.spark.application import build_package_zip
 from icefloe.engines.spark.engine import SparkEngine
-from icefloe.engines.spark.master import configured_master
-from icefloe.engines.spark.spark_conf import spark_conf
+from icefloe.engines.spark.master import configured_master, spark_conf
+from icefloe.engines.spark.submit import build_package_zip
 from icefloe.errors import IcefloeError
 from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.sinks.manifest import DamagedPartsError

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 
-from icefloe.engines.spark.application import build_package_zip
 from icefloe.engines.spark.engine import SparkEngine
-from icefloe.engines.spark.master import configured_master
-from icefloe.engines.spark.spark_conf import spark_conf
+from icefloe.engines.spark.master import configured_master, spark_conf
+from icefloe.engines.spark.submit import build_package_zip
 
 SECRET = "t0p-s3cr3t-of-a-table"
 LARGE = "x" * (3 << 20)

@@ -1,3 +1,4 @@
+import json
 import os
 from collections.abc import Iterator
 from unittest import mock
@@ -47,6 +48,12 @@ def test_a_usable_connection_names_its_master_as_the_hook_does(value: str, url: 
     assert resolve(value) == SparkMaster(url=url, is_local=url.startswith("local"), cores=cores)
     if not url.startswith("k8s"):  # the hook asks for the Kubernetes client library first
         assert SparkSubmitHook(conn_id="spark_under_test")._connection["master"] == url
+
+
+def test_a_connection_may_name_a_queue_and_a_namespace() -> None:
+    extra = {"queue": "changes", "namespace": "spark", "principal": "ignored"}
+    found = resolve(json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra}))
+    assert found.conf == {"spark.yarn.queue": "changes", "spark.kubernetes.namespace": "spark"}
 
 
 @pytest.mark.parametrize("value", [None, "spark://local[2]"])

@@ -9,8 +9,14 @@ import pytest
 import yaml
 
 from icefloe.batch.open.cores import executor_cores
-from icefloe.engines.spark.master import SparkMaster, configured_master
-from icefloe.engines.spark.spark_conf import driver_environment, open_rpc_advice, rpc_settings, spark_conf
+from icefloe.engines.spark.master import (
+    SparkMaster,
+    configured_master,
+    driver_environment,
+    open_rpc_advice,
+    rpc_settings,
+    spark_conf,
+)
 from icefloe.errors import TerminalError
 from icefloe.pipeline.pipeline_file import load_pipeline
 from support.pipelines.workspace import Workspace

@@ -14,9 +14,8 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import Credentials
 from icefloe.engines.phase_runner import PhaseRunner
-from icefloe.engines.spark.application import build_package_zip, refuse_pipeline
 from icefloe.engines.spark.master import configured_master
-from icefloe.engines.spark.submit import SparkSubmit
+from icefloe.engines.spark.submit import SparkSubmit, build_package_zip, refuse_pipeline
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.pipeline_file import load_pipeline
@@ -133,6 +132,28 @@ def test_the_error_of_a_job_is_raised(spark: FakeSpark, family: str, kind: type[
     assert raised.value.map_id == 7
 
 
+def test_a_machine_that_does_not_start_spark_submit_is_tried_again(spark: FakeSpark) -> None:
+    spark.script.write_text("no program")
+    with pytest.raises(TransientError, match=r"^spark-submit of shuffle_write could not be started .*denied"):
+        submit(spark.folder)
+
+
+def test_a_job_on_a_cluster_gets_the_library_in_a_zip(spark: FakeSpark) -> None:
+    spark.write(exit_code=0, look="ls $(dirname $(echo $* | sed 's/.*--py-files //;s/ .*//'))/icefloe.zip")
+    conf = {"spark.master": "spark://host:7077"}
+    submit(spark.folder, spark={"conf": conf}, storage_is_shared=True)
+    assert "--py-files" in spark.arguments
+    assert spark.seen[0].endswith("/icefloe.zip")
+
+
+def test_a_job_that_is_ended_before_it_begins_never_begins(spark: FakeSpark) -> None:
+    path = Workspace.create(spark.folder).pipeline(engine="spark")
+    jobs = SparkSubmit.of(load_pipeline(path, environ={}), environ={"PATH": "/usr/bin:/bin"})
+    jobs.end()
+    with pytest.raises(TransientError, match=r"^shuffle_write was ended from outside before its Spark job began"):
+        jobs.run(Phase.SHUFFLE_WRITE, batch(spark.folder))
+
+
 def test_a_job_that_dies_without_a_word_may_be_tried_again(spark: FakeSpark) -> None:
     spark.write(exit_code=137)
     with pytest.raises(TransientError, match=r"exit code 137 .* it last said: the last word"):
@@ -143,7 +164,7 @@ def test_without_spark_submit_the_sentence_names_the_other_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("icefloe.engines.spark.submit.shutil.which", lambda *_, **__: None)
-    with pytest.raises(TerminalError, match=r"spark-submit is not on the path.*--engine local"):
+    with pytest.raises(TerminalError, match=r"^spark-submit is neither next to .* nor on the path.*engine: local$"):
         submit(tmp_path)
 
 
@@ -191,31 +212,6 @@ def test_settings_that_no_job_starts_with_are_found_before_one_is_started(spark:
     assert not (spark.folder / "arguments").exists()
 
 
-@pytest.fixture
-def package(tmp_path: Path) -> Path:
-    folder = tmp_path / "source" / "floe"
-    (folder / "inner").mkdir(parents=True)
-    (folder / "__init__.py").write_text("")
-    (folder / "inner" / "__init__.py").write_text("WORD = 'ice'")
-    (folder / "__pycache__").mkdir()
-    (folder / "__pycache__" / "x.pyc").write_bytes(b"machine")
-    return folder
-
-
-def test_equal_sources_give_equal_names_and_bytes_at_any_time(package: Path, tmp_path: Path) -> None:
-    first = build_package_zip(tmp_path, package=package)
-    before = first.read_bytes()
-    for path in package.rglob("*.py"):
-        path.touch()
-    assert build_package_zip(tmp_path, package=package) == first
-    assert first.read_bytes() == before
-
-
-def test_caches_stay_out(package: Path, tmp_path: Path) -> None:
-    with ZipFile(build_package_zip(tmp_path, package=package)) as archive:
-        assert archive.namelist() == ["floe/__init__.py", "floe/inner/__init__.py"]
-
-
 def test_the_library_imports_from_its_zip_alone(tmp_path: Path) -> None:
     path = build_package_zip(tmp_path)
     found = subprocess.run(
@@ -223,3 +219,6 @@ def test_the_library_imports_from_its_zip_alone(tmp_path: Path) -> None:
         env={"PYTHONPATH": str(path)}, cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert found.stdout.startswith(str(path))
+    with ZipFile(path) as archive:
+        assert "icefloe/pipeline/schema.json" in archive.namelist()
+        assert not [name for name in archive.namelist() if "__pycache__" in name]

@@ -9,12 +9,15 @@ import pytest
 
 from icefloe.flow import Phase
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
-from orchestration.tasks.spark_phase_tasks import PREPARED
+from orchestration.tasks.spark_phase_tasks import PREPARED, FakeSparkSubmit
 from support.missing import require_package
 from support.pipelines.workshop import Workshop
 from support.sinks.document_folder import DocumentFolder, registered
 
-pytestmark = pytest.mark.usefixtures("connections")
+
+@pytest.fixture(autouse=True)
+def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSparkSubmit:
+    return FakeSparkSubmit(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -36,30 +39,27 @@ def delivering(
     prepared = {**PREPARED, "plan_uri": plan_url}
     context = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": prepared}[task_ids])}
     task = SparkPhaseOperator(task_id=phase, phase=phase, pipeline=workshop.set(engine=engine).session().pipeline)
-    task.application_args = [plan_url]
     return task, context
 
 
-def test_a_small_batch_is_delivered_without_spark_submit(
-    staged: tuple[Workshop, str], submitted: list[dict[str, Any]]
-) -> None:
+def test_a_small_batch_is_delivered_without_spark_submit(staged: tuple[Workshop, str], spark: FakeSparkSubmit) -> None:
     task, context = delivering(staged)
     task.execute(context)
-    assert submitted == []
+    assert spark.calls == []
     assert sorted(DocumentFolder(staged[0].folder / "documents").documents()) == ["1", "2"]
 
 
 @pytest.mark.parametrize(("small_bytes", "jobs"), [(64 * 2**20, 0), (1, 1)])
 def test_the_engine_auto_runs_a_phase_of_a_small_batch_without_spark_submit(
-    staged: tuple[Workshop, str], submitted: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch,
+    staged: tuple[Workshop, str], spark: FakeSparkSubmit, monkeypatch: pytest.MonkeyPatch,
     small_bytes: int, jobs: int,
 ) -> None:  # fmt: skip
     task, context = delivering(staged, "insert_only", engine="auto")
     monkeypatch.setattr("icefloe.engines.phase_runner.SMALL_BYTES", small_bytes)
-    monkeypatch.setattr("icefloe.batch.phases.run_phase", lambda phase, *_, **__: ran.append(phase))
+    monkeypatch.setattr("icefloe.engines.phase_runner.run_phase", lambda phase, *_, **__: ran.append(phase))
     ran: list[Phase] = []
     task.execute(context)
-    assert (len(submitted), ran) == (jobs, [Phase.INSERT_ONLY] * (1 - jobs))
+    assert (len(spark.calls), ran) == (jobs, [Phase.INSERT_ONLY] * (1 - jobs))
 
 
 def test_openlineage_gets_the_sink_of_a_staged_batch_when_it_was_delivered(staged: tuple[Workshop, str]) -> None:

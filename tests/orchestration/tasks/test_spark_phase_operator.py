@@ -1,6 +1,9 @@
 """The task of a phase submits a Spark job, or refuses to."""
 
+import logging
 import os
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,130 +12,110 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-import icefloe
-from icefloe.engines.spark.application import SPARK_JOBS
 from icefloe.errors import TransientError
 from icefloe.flow import Route
-from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
-from orchestration.tasks.spark_phase_tasks import CONTEXT, PLAN_URI, PREPARED, SECRET, fake_spark_submit, operator
+from orchestration.tasks.spark_phase_tasks import PREPARED, SECRET, FakeSparkSubmit, context_of, operator
 from support.pipelines.pipeline_files import pipeline_from
 
-pytestmark = pytest.mark.usefixtures("connections")
+
+@pytest.fixture
+def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSparkSubmit:
+    return FakeSparkSubmit(tmp_path, monkeypatch)
 
 
-def test_a_task_of_another_route_starts_no_job(tmp_path: Path, submitted: list[dict[str, Any]]) -> None:
-    other = {**PREPARED, "route": Route.SHUFFLE.value}
+def test_a_task_of_another_route_starts_no_job(tmp_path: Path, spark: FakeSparkSubmit) -> None:
+    other = {**PREPARED, "plan_uri": "file:///nowhere/7/plan.json", "route": Route.SHUFFLE.value}
     with pytest.raises(AirflowSkipException, match="takes the route shuffle"):
         operator(tmp_path).execute({"ti": SimpleNamespace(xcom_pull=lambda **_: other)})
-    assert submitted == []
+    assert spark.calls == []
 
 
-def test_a_job_on_this_machine_gets_the_plans_uri_and_the_library_where_it_is(
-    tmp_path: Path, submitted: list[dict[str, Any]]
-) -> None:
-    operator(tmp_path).execute(CONTEXT)
-    [call] = submitted
-    assert call["command"][-2:] == [str(SPARK_JOBS / "insert_only.py"), PLAN_URI]
-    assert call["command"][1:3] == ["--master", "local[2]"]
-    assert (call["zipped"], call["linked"]) == ([], Path(icefloe.__file__).resolve().parent)
-    operator(tmp_path).execute(CONTEXT)
-    assert call["env"]["ICEFLOE_ATTEMPT"] != submitted[1]["env"]["ICEFLOE_ATTEMPT"]
-
-
-def test_a_job_on_a_cluster_gets_the_library_in_a_zip(
-    tmp_path: Path, submitted: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "spark://host", "port": 7077}')
-    operator(tmp_path, storage_is_shared=True).execute(CONTEXT)
-    [[zipped]] = [call["zipped"] for call in submitted]
-    assert zipped.startswith("icefloe-")
-    assert zipped.endswith(".zip")
-
-
-def test_secrets_are_in_the_environment_and_nowhere_else(tmp_path: Path, submitted: list[dict[str, Any]]) -> None:
+def test_secrets_are_in_the_environment_and_nowhere_else(tmp_path: Path, spark: FakeSparkSubmit) -> None:
     task = operator(tmp_path, storage_conn_id="lake")
-    task.execute(CONTEXT)
-    [call] = submitted
-    assert SECRET in call["env"]["ICEFLOE_CREDENTIALS"]
-    assert SECRET not in " ".join(call["command"])
+    task.execute(context_of(tmp_path))
+    [arguments] = spark.calls
+    assert arguments.startswith("--master local[2] ")
+    assert arguments.endswith(f"/spark_jobs/insert_only.py file://{tmp_path}/shuffle/flights/7/plan.json")
+    assert SECRET in spark.environment
+    assert SECRET not in arguments
     assert SECRET not in os.environ.get("ICEFLOE_CREDENTIALS", "")
-    assert SECRET not in repr([getattr(task, field) for field in SparkPhaseOperator.template_fields])
-
-
-def test_only_the_plans_uri_is_rendered_and_comes_from_the_plan_task(tmp_path: Path) -> None:
-    assert SparkPhaseOperator.template_fields == ("application_args",)
-    task = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=pipeline_from(tmp_path))
-    task.render_template_fields(CONTEXT)
-    assert task.application_args == [PLAN_URI]
+    assert not SparkPhaseOperator.template_fields
 
 
 @pytest.mark.parametrize("value", [None, "spark://local[2]", "spark://master:7077?deploy-mode=cluster"])
 def test_a_connection_that_would_mislead_airflow_fails_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submitted: list[dict[str, Any]], value: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: FakeSparkSubmit, value: str | None
 ) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
     if value:
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", value)
     with pytest.raises(AirflowFailException, match="insert_only: the Spark connection 'spark_default'"):
-        operator(tmp_path).execute(CONTEXT)
-    assert submitted == []
+        operator(tmp_path).execute(context_of(tmp_path))
+    assert spark.calls == []
 
 
 def test_a_disk_of_one_machine_is_refused_for_a_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submitted: list[dict[str, Any]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: FakeSparkSubmit
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "spark://master:7077")
     with pytest.raises(AirflowFailException, match="a disk of one machine"):
-        operator(tmp_path).execute(CONTEXT)
-    operator(tmp_path, storage_is_shared=True).execute(CONTEXT)
-    assert len(submitted) == 1
+        operator(tmp_path).execute(context_of(tmp_path))
+    operator(tmp_path, storage_is_shared=True).execute(context_of(tmp_path))
+    assert len(spark.calls) == 1
 
 
-def test_a_task_that_is_ended_before_its_job_begins_submits_none(
-    tmp_path: Path, submitted: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_that_is_ended_ends_its_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark = FakeSparkSubmit(tmp_path, monkeypatch, "exec sleep 600")
     task = operator(tmp_path)
-    credentials = use_cases.driver_environment_of
 
-    def end_meanwhile(*arguments: Any) -> Any:
+    def end() -> None:
+        while not spark.calls:
+            time.sleep(0.01)
         task.on_kill()
-        return credentials(*arguments)
 
-    monkeypatch.setattr(use_cases, "driver_environment_of", end_meanwhile)
-    with pytest.raises(TransientError, match="ended from outside before its Spark job began"):
-        task.execute(CONTEXT)
-    assert submitted == []
-
-
-def test_the_local_engine_runs_the_phase_in_this_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submitted: list[dict[str, Any]]
-) -> None:
-    ran: list[tuple[str, Any]] = []
-    monkeypatch.setattr(use_cases, "run_phase_here", lambda _, phase, prepared: ran.append((phase, prepared)))
-    task = operator(tmp_path, engine="local")
-    task.execute(CONTEXT)
-    task.on_kill()
-    assert (ran, submitted) == ([("insert_only", PREPARED)], [])
-
-
-def test_a_spark_submit_next_to_the_interpreter_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_spark_submit(tmp_path, f'env > {tmp_path}/env; echo "$@" > {tmp_path}/arguments', monkeypatch)
-    operator(tmp_path, storage_conn_id="lake").execute(CONTEXT)
-    assert SECRET in (tmp_path / "env").read_text()
-    assert SECRET not in (tmp_path / "arguments").read_text()
+    killer = threading.Thread(target=end)
+    killer.start()
+    with pytest.raises(TransientError, match=r"spark-submit of insert_only ended with exit code -15"):
+        task.execute(context_of(tmp_path))
+    killer.join()
 
 
 @pytest.mark.parametrize("engine", ["spark", "local"])
 def test_a_phase_whose_plan_was_marked_as_success_says_what_to_clear(
-    tmp_path: Path, submitted: list[dict[str, Any]], engine: str
+    tmp_path: Path, spark: FakeSparkSubmit, engine: str
 ) -> None:
-    with DAG("flights", schedule=None):  # a DAG refuses to render undefined values
+    with DAG("flights", schedule=None):
         task = SparkPhaseOperator(
             task_id="insert_only", phase="insert_only", pipeline=pipeline_from(tmp_path, engine=engine)
         )
     context: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: None)}
-    task.render_template_fields(context)
     with pytest.raises(AirflowFailException, match=r"^insert_only: plan returned no batch: .*; clear plan$"):
         task.execute(context)
-    assert submitted == []
+    assert spark.calls == []
+
+
+def test_a_job_that_died_without_a_word_says_its_last_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [
+        f"the key is {SECRET}", "100% s3.session-token=vended-by-the-catalog",
+        "All masters are unresponsive! Giving up.", "26/11/26 06:12:00 INFO ShutdownHookManager: bye", "\tat a.B(C)",
+    ]  # fmt: skip
+    FakeSparkSubmit(tmp_path, monkeypatch, "\n".join(["cat <<'END'", *lines, "END", "exit 137"]))
+    caplog.set_level(logging.INFO)
+    with pytest.raises(
+        TransientError,
+        match=r"^spark-submit of insert_only ended with exit code 137 and left no .* it last said: All masters are",
+    ):
+        operator(tmp_path, storage_conn_id="lake").execute(context_of(tmp_path))
+    assert "100% s3.session-token=***" in caplog.text
+    assert SECRET not in caplog.text
+    assert "vended-by-the-catalog" not in caplog.text
+
+
+@pytest.mark.spark
+def test_a_real_job_reports_why_it_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    with pytest.raises(AirflowFailException, match=r"insert_only: there is no plan at file://.*/7/plan\.json"):
+        operator(tmp_path).execute(context_of(tmp_path))

@@ -3,22 +3,23 @@
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.phases import run_phase
 from icefloe.batch.plan_document import split_plan_url
-from icefloe.engines.spark.application import ATTEMPT_VARIABLE, end_with_submitter
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import runs_in_driver
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Phase
 from icefloe.redacted_output import outgoing_errors, outgoing_logs
 from icefloe.redaction.hidden import redacted_foreign
+from icefloe.threads import BegunThread
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -26,6 +27,40 @@ if TYPE_CHECKING:
 __all__ = ["run_job"]
 
 logger = logging.getLogger(__name__)
+
+ATTEMPT_VARIABLE: Final = "ICEFLOE_ATTEMPT"
+"""The environment variable that names the attempt, and so its error document."""
+SUBMITTER_VARIABLE: Final = "ICEFLOE_SUBMITTER_PID"
+"""The environment variable that names the process which started spark-submit."""
+_LOOK_SECONDS: Final = 1.0
+
+
+def end_with_submitter(environ: Mapping[str, str], *, end: Callable[[int], object] = os._exit) -> None:
+    """Ends this process, and with it Spark, within two seconds of its submitter's end, with exit code 75.
+
+    icefloe submits in client mode only, so both are on one machine. A submitter may be killed while the JVM starts.
+    """
+    pid = int(environ.get(SUBMITTER_VARIABLE, "0"))
+    if pid > 0:
+        BegunThread(target=lambda: _watch(pid, end), name="submitter", daemon=True).start()
+
+
+def _watch(pid: int, end: Callable[[int], object]) -> None:
+    while _is_there(pid):
+        time.sleep(_LOOK_SECONDS)
+    with suppress(Exception):  # the pipe of the log may be gone with its reader
+        logger.error("process %d, which submitted this application, is gone: the application ends", pid)
+    end(TransientError.exit_code)
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it belongs to another user
+    return True
 
 
 def run_job(phase: Phase, arguments: Sequence[str]) -> int:

@@ -13,26 +13,23 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.batch.deliver.commit_batch import clean_up_finished
 from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.open.next_batch import Work, find_work
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.phases import TasksInProcess, run_coalesce
+from icefloe.batch.phases import run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
 from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status import PipelineStatus, Trouble, publish_recovery, publish_status, publish_trouble
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
-from icefloe.engines.local import LocalEngine
-from icefloe.engines.phase_runner import runs_in_process
-from icefloe.engines.spark.application import check_session
+from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.flow import FlowTask, Phase, Route, batch_tasks
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
-from icefloe.orchestration.connections import mask_in_airflow, resolve_credentials, usable_master
+from icefloe.orchestration.connections import master_of, resolve_credentials
 from icefloe.orchestration.tasks.plugin_parts import current_writer
 from icefloe.orchestration.tasks.task_documents import CommittedBatch, NothingToDo, PlanResult
 from icefloe.orchestration.telemetry import PhasePlaces, send_batch, send_report, send_status
@@ -59,23 +56,6 @@ def work_of(pipeline: Pipeline) -> Work:
             raise
 
 
-@contextmanager
-def finished_elsewhere(pipeline: Pipeline, plan_result: PlanResult) -> Iterator[None]:
-    """Lets a task end well if another run has finished its batch; see `ends_well_if_finished`.
-
-    This is asked only after the task failed, so that its own error is seen.
-    """
-    try:
-        yield
-    except Exception as error:
-        try:
-            reference = _reference(pipeline, plan_result)
-        except IcefloeError:
-            raise error from None
-        with ends_well_if_finished(reference):
-            raise
-
-
 def plan_batch(
     pipeline: Pipeline, request: RequestedRange | None, *, dag_id: str | None = None
 ) -> PlanResult | NothingToDo:
@@ -83,8 +63,11 @@ def plan_batch(
     with absent_table_is_transient(pipeline):
         try:
             session = _session(pipeline, current_writer())
-            cores = None if session.pipeline.engine == "local" else _cores_on_spark(session)
-            opened = open_and_plan(session, request, cores=cores)
+            phases = phases_of(pipeline)
+            for advice in phases.advice:
+                logger.warning("%s: %s", pipeline.name, advice)
+            phases.check_session(session)
+            opened = open_and_plan(session, request, cores=phases.cores)
         except (UnknownTableError, UnknownBranchError):
             if not pipeline.wait_for_table:
                 raise
@@ -134,33 +117,20 @@ def skip_other_route(task: FlowTask, plan_result: PlanResult) -> None:
         raise AirflowSkipException(f"the batch takes the route {route}")
 
 
-def runs_here(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> bool:
-    """True if a phase needs no Spark job; see `runs_in_process`."""
-    reference_of = partial(_reference, pipeline, plan_result)
-    return runs_in_process(pipeline.expanded(os.environ), Phase(phase), reference_of)
-
-
-def run_phase_here(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> None:
-    """Runs a phase in threads of this process, after earlier ones with missing parts."""
-    _tasks_here(pipeline, _reference(pipeline, plan_result)).run(Phase(phase))
-
-
-def driver_environment_of(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, str]:
-    """The variables with credentials and settings for a Spark driver, which no plan holds.
-
-    Airflow's masker hides their secrets from now on, too.
-    """
-    reference = _reference(pipeline, plan_result)
-    mask_in_airflow(asdict(reference.credentials))
-    return reference.to_environment()
+def phases_of(pipeline: Pipeline) -> PhaseRunner:
+    """Runs phases in this process, or on the Spark that the pipeline's connection names."""
+    expanded = pipeline.expanded(os.environ)
+    master = None if expanded.engine == "local" else master_of(expanded)
+    return PhaseRunner.of(expanded, os.environ, master=master)
 
 
 def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, object]:
     """Plans the reduce ranges, or says only that another run has committed the batch."""
     skip_other_route(FlowTask.COALESCE, plan_result)
+    reference = reference_of(pipeline, plan_result)
     try:
-        with finished_elsewhere(pipeline, plan_result):
-            plan = run_coalesce(_reference(pipeline, plan_result)).plan
+        with ends_well_if_finished(reference):
+            plan = run_coalesce(reference).plan
     except BatchFinished:
         return {"finished_by_another_run": True}
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
@@ -174,9 +144,10 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch,
     """
     committed_before_at: str | None = None
     writer = current_writer()
-    reference = _reference(pipeline, plan_result, writer)
+    reference = reference_of(pipeline, plan_result, writer)
     try:
-        report = _tasks_here(pipeline, reference).commit()
+        # No Spark application is started from here, so that its connection need not be there.
+        report = PhaseRunner(pipeline=pipeline.expanded(os.environ)).commit(reference)
     except BatchFinished as finished:
         report = finished.report
         committed_before_at = report.committed_at
@@ -202,7 +173,7 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch,
 
 def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:
     """Deletes files that phases of a committed batch passed on, if they remain."""
-    clean_up_finished(_reference(pipeline, plan_result))
+    clean_up_finished(reference_of(pipeline, plan_result))
 
 
 def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhasePlaces:
@@ -210,7 +181,7 @@ def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhaseP
 
     Staged files are no such place: the sink is, once the batch was delivered to it.
     """
-    reference = _reference(pipeline, plan_result)
+    reference = reference_of(pipeline, plan_result)
     running = reference.open()
     sink_url = None
     if Phase(phase) is Phase.DELIVER:
@@ -219,11 +190,6 @@ def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhaseP
     elif Phase(phase) is not Phase.SHUFFLE_WRITE and not reference.settings.delivers:
         sink_url = reference.settings.changes_folder.path
     return PhasePlaces(table=running.plan.table, table_location=running.plan.table_location, sink_url=sink_url)
-
-
-def read_job_error(pipeline: Pipeline, plan_result: PlanResult, phase: str, attempt: str) -> FailedAttempt | None:
-    """The error that a Spark job left, if any."""
-    return FailedAttempt.load(_reference(pipeline, plan_result), phase, attempt)
 
 
 def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
@@ -260,25 +226,9 @@ def _send_status(status: PipelineStatus | None) -> None:
         send_status(status)
 
 
-def _cores_on_spark(session: PipelineSession) -> int | None:
-    """The master's cores, if named; stops before its jobs could not read a batch."""
-    master = usable_master(session.pipeline)
-    check_session(session, master)
-    return master.cores
-
-
 def _session(pipeline: Pipeline, writer: Writer | None = None) -> PipelineSession:
     expanded = pipeline.expanded(os.environ)
     return PipelineSession.open(expanded, credentials=resolve_credentials(expanded), environ=os.environ, writer=writer)
-
-
-def _tasks_here(pipeline: Pipeline, reference: BatchReference) -> TasksInProcess:
-    expanded = pipeline.expanded(os.environ)
-    return TasksInProcess(
-        reference=reference,
-        engine=LocalEngine(memory_bytes=expanded.shuffle.memory_bytes),
-        may_run=lambda phase: runs_in_process(expanded, phase, lambda: reference),
-    )
 
 
 def _checkpoint(pipeline: Pipeline) -> Checkpoint:
@@ -287,7 +237,8 @@ def _checkpoint(pipeline: Pipeline) -> Checkpoint:
     return Checkpoint(open_store(expanded.checkpoint_url, options=options))
 
 
-def _reference(pipeline: Pipeline, plan_result: PlanResult, writer: Writer | None = None) -> BatchReference:
+def reference_of(pipeline: Pipeline, plan_result: PlanResult, writer: Writer | None = None) -> BatchReference:
+    """The batch that plan passed on, with the credentials of its tasks."""
     expanded = pipeline.expanded(os.environ)
     return BatchReference(
         plan_url=plan_result["plan_uri"],

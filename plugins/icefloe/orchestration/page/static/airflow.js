@@ -32,7 +32,7 @@ export function outsideLink(url, text, attributes = {}) {
   return h("a", { href: url, target: "_blank", rel: "noreferrer", ...attributes, onclick: openOutside }, text);
 }
 
-export function openOutside(event) {
+function openOutside(event) {
   if (window.parent === window) return;
   event.preventDefault();
   const anchor = window.parent.document.createElement("a");

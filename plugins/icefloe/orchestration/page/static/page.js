@@ -83,9 +83,9 @@ const CHAPTERS = [
 
 // The documentation is there where docs/ is next to plugins/.
 async function offerManual() {
-  const answer = await fetch(`${ROOT}icefloe/docs/changes`);
+  const answer = await fetch(`${ROOT}icefloe/docs/changes.md`);
   if (!answer.ok) return;
-  const links = CHAPTERS.map(([name, text]) => h("a", { href: `${ROOT}icefloe/docs/${name}` }, text));
+  const links = CHAPTERS.map(([name, text]) => h("a", { href: `${ROOT}icefloe/docs/${name}.md` }, text));
   document.getElementById("manual").replaceChildren(h("nav", { "aria-label": "Documentation" }, links));
 }
 
