@@ -14,7 +14,7 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugins"))
 
 from icefloe.changes.consolidate import consolidate, surviving_rows
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.changes.updates import pair_updates
 
 KEY = 0x000102030405060708090A0B0C0D0E0F
@@ -67,14 +67,14 @@ def random_hashes(rows, random):
 def report_hashing(random):
     kinds = kinds_of_columns(BATCH_ROWS, random)
     columns = mixed_columns(kinds)
-    seconds = best_seconds(lambda: row_hashes(columns, key=KEY), 30)
+    seconds = best_seconds(lambda: RowHashes.of(columns, key=KEY), 30)
     rows_per_second = BATCH_ROWS / seconds
     print(f"{len(columns)} mixed columns: {rows_per_second / 1e6:.1f} M rows/s, ", end="")
     print(f"{rows_per_second * len(columns) / 1e6:.0f} M values/s")
     for name, array in kinds.items():
 
         def work(array=array):
-            row_hashes([array] * 4, key=KEY)
+            RowHashes.of([array] * 4, key=KEY)
 
         print(f"  {name:32} {best_seconds(work, 10) / BATCH_ROWS / 4 * 1e9:6.1f} ns per value")
 

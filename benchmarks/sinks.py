@@ -30,7 +30,7 @@ from opensearchpy.helpers import bulk
 from rich.console import Console
 from rich.table import Table as Printed
 
-from icefloe.changes.columns import change_schema
+from icefloe.changes.columns import ChangeColumns
 from icefloe.engines.run_batch import run_batch
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.sink import Sink, open_sink
@@ -128,7 +128,7 @@ def write_changes(path: Path, rows: int) -> Path:
         pa.array(np.zeros(rows, np.int64)), pa.array(["INSERT"] * rows), pa.array(np.zeros(rows, np.int32)),
         pa.array(np.full(rows, 7, np.int64)), pa.array(np.full(rows, 10**15), pa.timestamp("us", "UTC")),
     ]  # fmt: skip
-    schema = change_schema(table.schema, with_batch=True)
+    schema = ChangeColumns.schema(table.schema, with_batch=True)
     pq.write_table(pa.Table.from_arrays([*fixed, *table.columns], schema=schema), path, row_group_size=1 << 16)
     return path
 

@@ -10,7 +10,7 @@ from changes.hash_values import KEY
 from icefloe.batch import staged_changes
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
 from icefloe.batch.sums import Sums
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.sinks.manifest import CommitMessage
@@ -25,7 +25,7 @@ def test_delivered_rows_are_counted_and_summed_in_any_number_of_batches(workshop
         {"id": [1, 2, 3], "value": [1.0, 2.0, 3.0], "word": pa.array(list("abc"), pa.large_string())},
         schema=folder.shape.delivered.arrow,
     )
-    hashes = row_hashes_of_batch(rows, key=KEY)
+    hashes = RowHashes.of_batch(rows, key=KEY)
     picks, types = np.array([2, 0, 0, 1]), np.array([1, 2, 3, 0], np.uint8)
     delivered = []
     for batch_rows in (1 << 16, 3, 1):
@@ -50,7 +50,7 @@ def test_batches_of_large_rows_have_few_of_them(workshop: Workshop) -> None:
     words = pa.array(["x" * (1 << 20)] * 100, pa.large_string())
     rows = pa.record_batch({"id": range(100), "value": [1.0] * 100, "word": words}, schema=folder.shape.delivered.arrow)
     batches = StagedChanges(folder).batches(
-        rows, row_hashes_of_batch(rows, key=KEY), np.arange(100), np.zeros(100, np.uint8), np.zeros(100, np.int32)
+        rows, RowHashes.of_batch(rows, key=KEY), np.arange(100), np.zeros(100, np.uint8), np.zeros(100, np.int32)
     )
     assert [batch.num_rows for batch in batches] == [63, 37]
 

@@ -12,7 +12,7 @@ from changes.net_states import net_of_states
 from changes.reference_row_hash import row_hash
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.changes.updates import net_changes, pair_updates
 
 KINDS = [pa.binary(), pa.float64()]
@@ -49,7 +49,7 @@ def delivered(changes, *, has_identity):
     weights: Any
     rows, ordinals, weights = zip(*changes, strict=True) if changes else ([], [], [])
     columns = [pa.array([row[0] for row in rows], KINDS[0]), pa.array([number(row[1]) for row in rows], KINDS[1])]
-    hashes, identities = row_hashes(columns, key=KEY), row_hashes(columns[:1], key=KEY) if has_identity else None
+    hashes, identities = RowHashes.of(columns, key=KEY), RowHashes.of(columns[:1], key=KEY) if has_identity else None
     ordinals = np.array(ordinals, np.int32)
     kept, weights = consolidate(hashes, ordinals, np.array(weights, np.int64))
     left, weights, ordinals = net_changes(
@@ -64,7 +64,7 @@ def delivered(changes, *, has_identity):
         identity_hashes=identities.take(kept) if has_identity else None,
         change_ordinals=ordinals,
         weights=weights,
-        order_of=row_hashes(columns, key=RowHashes.PUBLIC_KEY).take(kept).take,
+        order_of=RowHashes.of(columns, key=RowHashes.PUBLIC_KEY).take(kept).take,
     )
     return [
         (ChangeType(code).name, ordinals[place], rows[kept[place]]) for place, code in zip(taken, types, strict=True)

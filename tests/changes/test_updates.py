@@ -10,7 +10,7 @@ from changes.hash_values import KEY, colliding_hashes, hashes_of
 from changes.reference_row_hash import row_hash
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.changes.updates import pair_updates
 
 KINDS = [pa.binary(), pa.int64(), pa.float64()]
@@ -52,17 +52,17 @@ def delivered(changes, identity_columns):
     weights: Any
     rows, ordinals, weights = zip(*changes, strict=True) if changes else ([], [], [])
     columns = [pa.array([row[index] for row in rows], kind) for index, kind in enumerate(KINDS)]
-    hashes, ordinals = row_hashes(columns, key=KEY), np.array(ordinals, np.int32)
+    hashes, ordinals = RowHashes.of(columns, key=KEY), np.array(ordinals, np.int32)
     kept, weights = consolidate(hashes, ordinals, np.array(weights, np.int64))
     identities = (
-        row_hashes([columns[index] for index in identity_columns], key=KEY).take(kept) if identity_columns else None
+        RowHashes.of([columns[index] for index in identity_columns], key=KEY).take(kept) if identity_columns else None
     )
     taken, types = pair_updates(
         row_hashes=hashes.take(kept),
         identity_hashes=identities,
         change_ordinals=ordinals[kept],
         weights=weights,
-        order_of=row_hashes(columns, key=RowHashes.PUBLIC_KEY).take(kept).take,
+        order_of=RowHashes.of(columns, key=RowHashes.PUBLIC_KEY).take(kept).take,
     )
     for place, code in zip(kept[taken], types, strict=True):
         yield ChangeType(code).name, ordinals[place], canonical(rows[place])

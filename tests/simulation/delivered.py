@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icefloe.batch.report import BatchReport
-from icefloe.changes.row_hash.row_hashes import row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.log import Checkpoint
 from simulation.promises import MOVES, SHUFFLE, TRIAL, UNDELIVERED, BrokenPromiseError, Places
 from simulation.scenario import NAMESAKE, PIPELINE
@@ -171,7 +171,7 @@ def _content_of(_digest: bytes, hash_key: int, content: _Unhashed) -> tuple[Coun
     """The signed rows of a file and the signed sum of their hashes. Most schedules deliver the same files."""
     table = pq.read_table(io.BytesIO(content.data)).combine_chunks()
     signs = np.array([_SIGNS[kind] for kind in table["_change_type"].to_pylist()])
-    return weights_of(table), row_hashes(table.columns[_OURS:], key=hash_key).signed_sum(signs)
+    return weights_of(table), RowHashes.of(table.columns[_OURS:], key=hash_key).signed_sum(signs)
 
 
 def _id(text: str | None) -> int | None:

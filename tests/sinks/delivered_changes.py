@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from icefloe.changes.columns import ChangeType, change_batch, change_schema
+from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.sinks.manifest import BatchSummary, CommitMessage, Written
 
 __all__ = ["SCHEMA", "changes", "message", "rechunked", "summary"]
@@ -18,7 +18,7 @@ TABLE_SCHEMA = pa.schema([
     pa.field("key", pa.uuid()),
     pa.field("at", pa.timestamp("us", tz="UTC")),
 ])  # fmt: skip
-SCHEMA = change_schema(TABLE_SCHEMA, with_batch=True)
+SCHEMA = ChangeColumns.schema(TABLE_SCHEMA, with_batch=True)
 
 
 def changes(rows: int, *, first: int = 0, batch_number: int = 3) -> pa.RecordBatch:
@@ -38,7 +38,7 @@ def changes(rows: int, *, first: int = 0, batch_number: int = 3) -> pa.RecordBat
         ],
         schema=TABLE_SCHEMA,
     )
-    return change_batch(
+    return ChangeColumns.batch(
         rows_of_table,
         change_types=(ids % len(ChangeType)).astype(np.uint8),
         change_ordinals=(ids % 2).astype(np.int32),

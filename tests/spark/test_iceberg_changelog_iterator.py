@@ -26,7 +26,7 @@ import pytest
 from changes.hash_values import KEY
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.row_hash.row_hashes import row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.changes.updates import net_changes, pair_updates
 from support.spark.spark_lab import SparkLab
 
@@ -70,11 +70,11 @@ def iceberg(spark_lab: SparkLab) -> Iterators:
 def changes_of(changes: Sequence[Change], *, identifiers: bool, net: bool = False) -> Counter[Change]:
     """icefloe's changes of the same rows: consolidated, netted and paired by id and name if asked."""
     columns = [pa.array(values, kind) for values, kind in zip(list(zip(*changes, strict=True))[:3], TYPES, strict=True)]
-    hashes = row_hashes(columns, key=KEY)
+    hashes = RowHashes.of(columns, key=KEY)
     ordinals = np.array([change[-1] for change in changes], np.int32)
     kept, weights = consolidate(hashes, ordinals, np.array([1 if c[3] == "INSERT" else -1 for c in changes], np.int64))
     ordinals = ordinals[kept]
-    identities = row_hashes(columns[:2], key=KEY) if identifiers else None
+    identities = RowHashes.of(columns[:2], key=KEY) if identifiers else None
     if net:
         left, weights, ordinals = net_changes(
             row_hashes=hashes.take(kept),

@@ -23,7 +23,7 @@ from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, coalesce_map
 from icefloe.batch.reduce.moves import write_moves
 from icefloe.batch.reduce.read_range import range_changes
 from icefloe.batch.staged_changes import StagedChanges
-from icefloe.changes.columns import change_schema
+from icefloe.changes.columns import ChangeColumns
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.flow import Route
@@ -90,7 +90,7 @@ class ChangelogScan:
         return cls(
             io=loaded.io,
             planned=planned,
-            schema=change_schema(delivered.arrow, with_batch=False),
+            schema=ChangeColumns.schema(delivered.arrow, with_batch=False),
             ways=fast_ways(environ, trusts_lineage=trusts_lineage),
         )
 

@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document
 from icefloe.batch.plan_document import result_key
 from icefloe.batch.sums import Sums
-from icefloe.changes.columns import ChangeType, change_batch, change_schema
+from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import STRICT, dump_document
 from icefloe.shuffle.index_file import OrdinalSums
@@ -45,7 +45,7 @@ class StagedChanges:
         self._timestamps_us = np.array([step.commit_timestamp_us for step in steps], np.int64)
         self._by_type = np.zeros(len(ChangeType), np.int64)
         self.sums = Sums()
-        self.schema = change_schema(folder.shape.delivered.arrow, with_batch=with_batch)
+        self.schema = ChangeColumns.schema(folder.shape.delivered.arrow, with_batch=with_batch)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -67,7 +67,7 @@ class StagedChanges:
             types, ordinals = change_types[start : start + at_once], change_ordinals[picked]
             self.sums.add_rows(hashes.take(picked), ordinals, _SIGNS[types])
             self._by_type += np.bincount(types, minlength=len(ChangeType))
-            yield change_batch(
+            yield ChangeColumns.batch(
                 rows.take(pa.array(picked)),
                 change_types=types,
                 change_ordinals=ordinals,

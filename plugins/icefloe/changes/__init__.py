@@ -5,7 +5,7 @@ A row of a removed file weighs -1, a row of an added file +1. An UPDATE that wri
 >>> import numpy as np, pyarrow as pa
 >>> from icefloe.changes.columns import ChangeType
 >>> from icefloe.changes.consolidate import consolidate
->>> from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+>>> from icefloe.changes.row_hash.row_hashes import RowHashes
 >>> from icefloe.changes.updates import pair_updates
 >>> rows = pa.table({"id": [1, 2, 1, 2], "word": ["same", "old", "same", "new"]})
 >>> weights, ordinals = np.array([-1, -1, 1, 1]), np.zeros(4, np.int32)
@@ -13,7 +13,7 @@ A row of a removed file weighs -1, a row of an added file +1. An UPDATE that wri
 Weights of equal rows are added up, so only changes are left. The rows' writers did not know the key:
 
 >>> key = RowHashes.new_key()
->>> positions, weights = consolidate(row_hashes(rows.columns, key=key), ordinals, weights)
+>>> positions, weights = consolidate(RowHashes.of(rows.columns, key=key), ordinals, weights)
 >>> left = rows.take(pa.array(positions))
 >>> left["word"].to_pylist(), weights.tolist()
 (['old', 'new'], [-1, 1])
@@ -21,11 +21,11 @@ Weights of equal rows are added up, so only changes are left. The rows' writers 
 Rows of one identity are paired:
 
 >>> picks, kinds = pair_updates(
-...     row_hashes=row_hashes(left.columns, key=key),
-...     identity_hashes=row_hashes([left["id"]], key=key),
+...     row_hashes=RowHashes.of(left.columns, key=key),
+...     identity_hashes=RowHashes.of([left["id"]], key=key),
 ...     change_ordinals=ordinals[positions],
 ...     weights=weights,
-...     order_of=row_hashes(left.columns, key=RowHashes.PUBLIC_KEY).take,
+...     order_of=RowHashes.of(left.columns, key=RowHashes.PUBLIC_KEY).take,
 ... )
 >>> [(ChangeType(kind).name, left["word"][int(row)].as_py()) for row, kind in zip(picks, kinds)]
 [('UPDATE_BEFORE', 'old'), ('UPDATE_AFTER', 'new')]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.consolidate import first_of
 from icefloe.changes.row_hash.column_hash import fixed_width_words, is_fixed_width
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["aligned_batches", "differing_rows", "digests_of", "pairs_in_order", "telling_columns"]
 
@@ -83,7 +83,7 @@ def digests_of(columns: Sequence[pa.Array]) -> Digests:
 
 def _words(array: pa.Array) -> Digests:
     if not _is_cheap(array.type):
-        return row_hashes([array], key=RowHashes.PUBLIC_KEY).low
+        return RowHashes.of([array], key=RowHashes.PUBLIC_KEY).low
     with np.errstate(invalid="ignore"):  # a NaN may be a signalling one
         words = fixed_width_words(array)
     if words.nulls is None:
@@ -219,7 +219,7 @@ def _differing_values(one: pa.Array, other: pa.Array) -> NDArray[np.bool_] | Non
     # hash, by which rows are equal anyway.
     if not any(is_type(one.type) for is_type in _COMPARABLE):
         key = RowHashes.new_key()
-        hashes, others = row_hashes([one], key=key), row_hashes([other], key=key)
+        hashes, others = RowHashes.of([one], key=key), RowHashes.of([other], key=key)
         return (hashes.low != others.low) | (hashes.high != others.high)
     # not_equal is null as soon as one side is null, which is a difference only if the other side is not:
     #   removed     1      null   null

@@ -10,22 +10,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import TerminalError
 
-__all__ = [
-    "BATCH",
-    "CHANGE_COLUMNS",
-    "CHANGE_ORDINAL",
-    "CHANGE_TYPE",
-    "COMMIT_SNAPSHOT_ID",
-    "COMMIT_TIMESTAMP",
-    "WEIGHT",
-    "ChangeType",
-    "change_batch",
-    "change_schema",
-    "plain_rows",
-    "refuse_reserved_columns",
-    "removed_rows",
-    "rows_not_copied",
-]
+__all__ = ["ChangeColumns", "ChangeType", "plain_rows", "rows_not_copied"]
 
 
 def plain_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
@@ -94,26 +79,6 @@ def _all_but(positions: NDArray[np.int64], num_rows: int) -> NDArray[np.int64]:
     return np.flatnonzero(is_left)
 
 
-BATCH: Final = "_batch"
-CHANGE_TYPE: Final = "_change_type"
-CHANGE_ORDINAL: Final = "_change_ordinal"
-COMMIT_SNAPSHOT_ID: Final = "_commit_snapshot_id"
-COMMIT_TIMESTAMP: Final = "_commit_timestamp"
-WEIGHT: Final = "_weight"
-"""Added to the rows in the shuffle, never to the changes."""
-
-CHANGE_COLUMNS: Final = (BATCH, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP)
-"""The columns that delivered changes have before those of the table."""
-_RESERVED: Final = (*CHANGE_COLUMNS, WEIGHT)
-_FIELDS: Final = (
-    pa.field(BATCH, pa.int64()),
-    pa.field(CHANGE_TYPE, pa.string()),
-    pa.field(CHANGE_ORDINAL, pa.int32()),
-    pa.field(COMMIT_SNAPSHOT_ID, pa.int64()),
-    pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC")),
-)
-
-
 class ChangeType(IntEnum):
     """The codes of ``_change_type``; the column holds the names."""
 
@@ -122,57 +87,80 @@ class ChangeType(IntEnum):
     UPDATE_BEFORE = 2
     UPDATE_AFTER = 3
 
+    @classmethod
+    def removed_rows(cls, counts: Mapping[str, int]) -> int:
+        """Changes that take a row away, of counts by change type in lower case.
 
-def removed_rows(counts: Mapping[str, int]) -> int:
-    """Changes that take a row away, of counts by change type in lower case.
-
-    >>> removed_rows({"insert": 5, "delete": 2, "update_before": 1, "update_after": 1})
-    3
-    """
-    return sum(counts.get(kind.name.lower(), 0) for kind in (ChangeType.DELETE, ChangeType.UPDATE_BEFORE))
-
-
-def change_schema(table_schema: pa.Schema, *, with_batch: bool) -> pa.Schema:
-    """The change columns, then the table's; ``_batch`` comes first, in delivered changes only."""
-    return pa.schema([*_FIELDS[0 if with_batch else 1 :], *table_schema])
+        >>> ChangeType.removed_rows({"insert": 5, "delete": 2, "update_before": 1, "update_after": 1})
+        3
+        """
+        return sum(counts.get(kind.name.lower(), 0) for kind in (cls.DELETE, cls.UPDATE_BEFORE))
 
 
-def change_batch(
-    rows: pa.RecordBatch,
-    *,
-    change_types: NDArray[np.uint8],
-    change_ordinals: NDArray[np.int32],
-    snapshot_ids: NDArray[np.int64],
-    timestamps_us: NDArray[np.int64],
-    batch_number: int | None,
-) -> pa.RecordBatch:
-    """Rows with their change columns.
+class ChangeColumns:
+    """The columns that delivered changes have before those of the table, by name."""
 
-    Args:
-        snapshot_ids: of the steps, by change ordinal.
-        timestamps_us: of the steps, in microseconds since 1970 in UTC.
-        batch_number: value of ``_batch``; None leaves the column out.
-    """
-    names = pa.array([kind.name for kind in ChangeType])
-    columns = [
-        names.take(pa.array(change_types)),
-        pa.array(change_ordinals, pa.int32()),
-        pa.array(snapshot_ids[change_ordinals], pa.int64()),
-        pa.array(timestamps_us[change_ordinals], pa.timestamp("us", tz="UTC")),
-    ]
-    if batch_number is not None:
-        columns.insert(0, pa.repeat(pa.scalar(batch_number, pa.int64()), rows.num_rows))
-    schema = change_schema(rows.schema, with_batch=batch_number is not None)
-    return pa.RecordBatch.from_arrays([*columns, *rows.columns], schema=schema)
+    BATCH: Final = "_batch"
+    TYPE: Final = "_change_type"
+    ORDINAL: Final = "_change_ordinal"
+    SNAPSHOT_ID: Final = "_commit_snapshot_id"
+    TIMESTAMP: Final = "_commit_timestamp"
+    ALL: Final = (BATCH, TYPE, ORDINAL, SNAPSHOT_ID, TIMESTAMP)
+    WEIGHT: Final = "_weight"
+    """Added to the rows in the shuffle, never to the changes."""
 
+    _RESERVED: Final = (*ALL, WEIGHT)
+    _FIELDS: Final = (
+        pa.field(BATCH, pa.int64()),
+        pa.field(TYPE, pa.string()),
+        pa.field(ORDINAL, pa.int32()),
+        pa.field(SNAPSHOT_ID, pa.int64()),
+        pa.field(TIMESTAMP, pa.timestamp("us", tz="UTC")),
+    )
 
-def refuse_reserved_columns(names: Iterable[str], *, table: str) -> None:
-    """Refuse columns with our names in any case: readers such as Spark ignore case."""
-    for name in names:
-        if name.casefold() in _RESERVED:
-            raise TerminalError(
-                f"column {name} of table {table} has the name of a column that icefloe adds to changes "
-                f"({', '.join(_RESERVED)}); rename it in the table",
-                table=table,
-                column=name,
-            )
+    @classmethod
+    def schema(cls, table_schema: pa.Schema, *, with_batch: bool) -> pa.Schema:
+        """The change columns, then the table's; ``_batch`` comes first, in delivered changes only."""
+        return pa.schema([*cls._FIELDS[0 if with_batch else 1 :], *table_schema])
+
+    @classmethod
+    def batch(
+        cls,
+        rows: pa.RecordBatch,
+        *,
+        change_types: NDArray[np.uint8],
+        change_ordinals: NDArray[np.int32],
+        snapshot_ids: NDArray[np.int64],
+        timestamps_us: NDArray[np.int64],
+        batch_number: int | None,
+    ) -> pa.RecordBatch:
+        """Rows with their change columns.
+
+        Args:
+            snapshot_ids: of the steps, by change ordinal.
+            timestamps_us: of the steps, in microseconds since 1970 in UTC.
+            batch_number: value of ``_batch``; None leaves the column out.
+        """
+        names = pa.array([kind.name for kind in ChangeType])
+        columns = [
+            names.take(pa.array(change_types)),
+            pa.array(change_ordinals, pa.int32()),
+            pa.array(snapshot_ids[change_ordinals], pa.int64()),
+            pa.array(timestamps_us[change_ordinals], pa.timestamp("us", tz="UTC")),
+        ]
+        if batch_number is not None:
+            columns.insert(0, pa.repeat(pa.scalar(batch_number, pa.int64()), rows.num_rows))
+        schema = cls.schema(rows.schema, with_batch=batch_number is not None)
+        return pa.RecordBatch.from_arrays([*columns, *rows.columns], schema=schema)
+
+    @classmethod
+    def refuse_in(cls, names: Iterable[str], *, table: str) -> None:
+        """Refuse columns with our names in any case: readers such as Spark ignore case."""
+        for name in names:
+            if name.casefold() in cls._RESERVED:
+                raise TerminalError(
+                    f"column {name} of table {table} has the name of a column that icefloe adds to changes "
+                    f"({', '.join(cls._RESERVED)}); rename it in the table",
+                    table=table,
+                    column=name,
+                )

@@ -139,20 +139,6 @@ def distinct_hashes(hashes: RowHashes) -> RowHashes:
     return hashes.take(groups.order[groups.starts])
 
 
-def is_in(hashes: RowHashes, members: RowHashes) -> NDArray[np.bool_]:
-    """Mask of the rows whose hash is among the members.
-
-    >>> hashes, members = (RowHashes(np.zeros(2, np.uint64), np.array(low, np.uint64)) for low in ([1, 2], [2, 2]))
-    >>> is_in(hashes, members).tolist()
-    [False, True]
-    """
-    distinct = distinct_hashes(members)
-    is_member = np.zeros(len(hashes), np.bool_)
-    for rows, _ in HashIndex.of(distinct, np.zeros(len(distinct), np.int32)).matches(hashes):
-        is_member[rows] = True
-    return is_member
-
-
 def _expand(
     rows: NDArray[np.int64], firsts: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

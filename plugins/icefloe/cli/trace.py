@@ -15,15 +15,7 @@ from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.verify.sink_rows import WrittenColumns
 from icefloe.batch.verify.table_state import found_batches, rows_at
-from icefloe.changes.columns import (
-    BATCH,
-    CHANGE_COLUMNS,
-    CHANGE_ORDINAL,
-    CHANGE_TYPE,
-    COMMIT_SNAPSHOT_ID,
-    COMMIT_TIMESTAMP,
-    plain_rows,
-)
+from icefloe.changes.columns import ChangeColumns, plain_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord
@@ -185,22 +177,22 @@ def trace(arguments: Namespace, screen: Screen) -> None:
 
 
 def _line(change: Mapping[str, Any]) -> tuple[str, ...]:
-    batch, time = change[BATCH], change.get(COMMIT_TIMESTAMP)
+    batch, time = change[ChangeColumns.BATCH], change.get(ChangeColumns.TIMESTAMP)
     return (
         "not yet" if batch is None else str(batch),
-        change[CHANGE_TYPE],
-        str(change.get(COMMIT_SNAPSHOT_ID, "-")),
+        change[ChangeColumns.TYPE],
+        str(change.get(ChangeColumns.SNAPSHOT_ID, "-")),
         "-" if time is None else time.isoformat(timespec="seconds"),
         json.dumps(_plain(_row(change))),
     )
 
 
 def _document(change: Mapping[str, Any]) -> dict[str, Any]:
-    snapshot_id, time = change.get(COMMIT_SNAPSHOT_ID), change.get(COMMIT_TIMESTAMP)
+    snapshot_id, time = change.get(ChangeColumns.SNAPSHOT_ID), change.get(ChangeColumns.TIMESTAMP)
     return {
-        "batch": change[BATCH],
-        "change_type": change[CHANGE_TYPE],
-        "change_ordinal": change.get(CHANGE_ORDINAL),
+        "batch": change[ChangeColumns.BATCH],
+        "change_type": change[ChangeColumns.TYPE],
+        "change_ordinal": change.get(ChangeColumns.ORDINAL),
         "commit_snapshot_id": None if snapshot_id is None else str(snapshot_id),
         "commit_timestamp": None if time is None else time.isoformat(),
         "row": _plain(_row(change)),
@@ -208,7 +200,7 @@ def _document(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(change: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in change.items() if name not in CHANGE_COLUMNS}
+    return {name: value for name, value in change.items() if name not in ChangeColumns.ALL}
 
 
 def _row_lines(name: str, rows: Sequence[Mapping[str, object]]) -> list[tuple[str, str]]:
@@ -281,7 +273,7 @@ class _Trace:
         return TracedRow(
             key=self._key.texts,
             changes=changes,
-            pending=[{BATCH: None, **row} for row in pending],
+            pending=[{ChangeColumns.BATCH: None, **row} for row in pending],
             table_rows=self._state(self._head),
             sink_rows=_last_row(changes) if sink is None else self._held(sink),
             notes=tuple(self._notes),
@@ -311,9 +303,9 @@ class _Trace:
                 if batch.steps == 0 or (batch.load_part is not None and not batch.load_part.is_last):
                     return []
                 rows = self._state(batch.up_to_snapshot_id)
-                return [{BATCH: number, CHANGE_TYPE: "INSERT", **row} for row in rows]
+                return [{ChangeColumns.BATCH: number, ChangeColumns.TYPE: "INSERT", **row} for row in rows]
             found = self._between(batch.after_snapshot_id, batch.up_to_snapshot_id)
-            return [{BATCH: number, **row} for row in found]
+            return [{ChangeColumns.BATCH: number, **row} for row in found]
         except TerminalError as error:
             self._notes.append(f"the changes of batch {number} are not kept, and cannot be computed again: {error}")
             return []
@@ -363,6 +355,6 @@ class _Trace:
 
 
 def _last_row(changes: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-    if not changes or changes[-1][CHANGE_TYPE] not in ("INSERT", "UPDATE_AFTER"):
+    if not changes or changes[-1][ChangeColumns.TYPE] not in ("INSERT", "UPDATE_AFTER"):
         return []
-    return [{name: value for name, value in changes[-1].items() if name not in CHANGE_COLUMNS}]
+    return [{name: value for name, value in changes[-1].items() if name not in ChangeColumns.ALL}]

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.changes.columns import CHANGE_ORDINAL, WEIGHT
+from icefloe.changes.columns import ChangeColumns
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError, lack_of_memory_named, one_line
 from icefloe.storage.local_folders import on_local_disk
@@ -38,7 +38,10 @@ _MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
 
 def block_schema(table_schema: pa.Schema) -> pa.Schema:
     """The schema of the rows in blocks: the table's columns, then weight and change ordinal."""
-    ours = [pa.field(WEIGHT, pa.int64(), nullable=False), pa.field(CHANGE_ORDINAL, pa.int32(), nullable=False)]
+    ours = [
+        pa.field(ChangeColumns.WEIGHT, pa.int64(), nullable=False),
+        pa.field(ChangeColumns.ORDINAL, pa.int32(), nullable=False),
+    ]
     return pa.schema([*table_schema, *ours])
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ConfigDict
 
-from icefloe.changes.columns import CHANGE_COLUMNS
+from icefloe.changes.columns import ChangeColumns
 from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
 from icefloe.pipeline.option_values import OutputOption
@@ -107,7 +107,7 @@ class ProvenBatch:
 
     def __post_init__(self) -> None:
         """Finds what is shown."""
-        columns = pa.schema([column for column in self.schema if column.name not in CHANGE_COLUMNS])
+        columns = pa.schema([column for column in self.schema if column.name not in ChangeColumns.ALL])
         shown = columns if self.selected is None else pa.schema(selected_fields(columns, self.selected))
         is_whole = all(column.type == self.schema.field(column.name).type for column in shown)
         object.__setattr__(self, "shown_schema", shown)

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, ChangeType
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.changes.columns import ChangeColumns, ChangeType
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import dump_document, load_document
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, named_columns
 from icefloe.sinks.manifest import (
@@ -289,18 +289,20 @@ class FilesDelivery(Sink):
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
         """Write the rows of a part; see `ChangeFiles.write`."""
         counts, sums = {kind.name.lower(): 0 for kind in ChangeType}, [0]
-        schema = pa.schema([*(batch.schema.field(name) for name in CHANGE_COLUMNS), *batch.shown_schema])
+        schema = pa.schema([*(batch.schema.field(name) for name in ChangeColumns.ALL), *batch.shown_schema])
 
         def counted() -> Iterator[pa.RecordBatch]:
             for rows in part.read():
-                types = rows.column(CHANGE_TYPE)
+                types = rows.column(ChangeColumns.TYPE)
                 for found in types.value_counts().to_pylist():
                     counts[found["values"].lower()] += found["counts"]
                 removed = pc.is_in(types, value_set=pa.array(["DELETE", "UPDATE_BEFORE"]))
                 signs = np.where(removed.to_numpy(zero_copy_only=False), -1, 1).astype(np.int64)
                 shown = batch.shown_rows(rows)
-                sums.append(row_hashes_of_batch(shown, key=batch.hash_key).signed_sum(signs))
-                yield pa.RecordBatch.from_arrays([*rows.select(CHANGE_COLUMNS).columns, *shown.columns], schema=schema)
+                sums.append(RowHashes.of_batch(shown, key=batch.hash_key).signed_sum(signs))
+                yield pa.RecordBatch.from_arrays(
+                    [*rows.select(ChangeColumns.ALL).columns, *shown.columns], schema=schema
+                )
 
         written = self._files.write(
             batch_number=batch.batch_number, number=part.number, schema=schema, changes=counted()

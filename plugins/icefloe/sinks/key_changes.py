@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.changes.columns import CHANGE_COLUMNS, CHANGE_TYPE, COMMIT_TIMESTAMP, ChangeType, plain_rows
+from icefloe.changes.columns import ChangeColumns, ChangeType, plain_rows
 from icefloe.changes.consolidate import HashGroups
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import named_columns
 
@@ -68,7 +68,7 @@ def key_operations(
             yield KeyOperations(
                 rows=_table_rows(changes).take(positions),
                 is_live=decided.is_live[start:stop],
-                committed_at=changes.column(COMMIT_TIMESTAMP).take(positions),
+                committed_at=changes.column(ChangeColumns.TIMESTAMP).take(positions),
             )
         first += changes.num_rows
 
@@ -140,8 +140,8 @@ def _hashed(
     """Hashes of the key and the row of each change; 1 if it adds the row, -1 if it removes it."""
     keys, rows, weights = [], [], [np.zeros(0, np.int64)]
     for changes in read():
-        keys.append(row_hashes(columns_of(changes, identity), key=hash_key))
-        rows.append(row_hashes(_table_rows(changes).columns, key=hash_key))
+        keys.append(RowHashes.of(columns_of(changes, identity), key=hash_key))
+        rows.append(RowHashes.of(_table_rows(changes).columns, key=hash_key))
         weights.append(_weights(changes))
     return RowHashes.concat(keys), RowHashes.concat(rows), np.concatenate(weights)
 
@@ -157,12 +157,12 @@ def _chosen_rows(by_key: HashGroups, rows: RowHashes, sums: NDArray[np.int64]) -
 
 def _weights(changes: pa.RecordBatch) -> NDArray[np.int64]:
     known = pa.array(list(_WEIGHTS))
-    places = pc.index_in(changes.column(CHANGE_TYPE).cast(pa.string()), known)
+    places = pc.index_in(changes.column(ChangeColumns.TYPE).cast(pa.string()), known)
     return np.array(list(_WEIGHTS.values()), np.int64)[places.to_numpy(zero_copy_only=False)]
 
 
 def _table_rows(changes: pa.RecordBatch) -> pa.RecordBatch:
-    return changes.select([name for name in changes.schema.names if name not in CHANGE_COLUMNS])
+    return changes.select([name for name in changes.schema.names if name not in ChangeColumns.ALL])
 
 
 def _several_rows(

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError, lack_of_memory_named, one_line
 from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import on_local_disk
@@ -239,4 +239,4 @@ def _have_equal_rows(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
     if one.equals(other) or not one.schema.equals(other.schema):
         return one.schema.equals(other.schema)
     key = RowHashes.new_key()
-    return row_hashes_of_batch(one, key=key).equals(row_hashes_of_batch(other, key=key))
+    return RowHashes.of_batch(one, key=key).equals(RowHashes.of_batch(other, key=key))

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from icefloe.changes.columns import BATCH, change_schema
+from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TransientError, one_line
 from icefloe.sinks.sink import Sink
 from icefloe.testing.processes import DeliveringProcess, OpenSink, OutwardCalls
@@ -32,7 +32,7 @@ def require_content(
         schema = history.shown
     else:
         expected = _by_id(history.changes)
-        schema = change_schema(history.shown, with_batch=True)
+        schema = ChangeColumns.schema(history.shown, with_batch=True)
     # Without an identity a log has no keys, and promises no order.
     if "id" not in schema.names or not history.identity:
         _require_rows(_read(sink, schema), [row for rows in expected.values() for row in rows], schema)
@@ -50,7 +50,7 @@ def require_content(
 
 def require_some(sink: Sink, history: StagedHistory, ids: Collection[int]) -> None:
     """Compare the rows or changes of some keys, read by these keys, with the table."""
-    schema = history.shown if sink.keyed else change_schema(history.shown, with_batch=True)
+    schema = history.shown if sink.keyed else ChangeColumns.schema(history.shown, with_batch=True)
     keys = pa.record_batch({"id": pa.array(sorted(ids), history.schema.field("id").type)})
     rows = [row for row in _read(sink, schema, keys) if _is_recent(row, history)]
     wanted = history.rows.values() if sink.keyed else history.changes
@@ -84,7 +84,7 @@ def _by_id(rows: Any) -> dict[int, list[Row]]:
 
 def _is_recent(row: Mapping[str, Any], history: StagedHistory) -> bool:
     """False for changes before the last load, which a log may keep."""
-    return BATCH not in row or row[BATCH] >= (history.load_batch_number or 0)
+    return ChangeColumns.BATCH not in row or row[ChangeColumns.BATCH] >= (history.load_batch_number or 0)
 
 
 def _shown(rows: list[Any]) -> str:

@@ -11,14 +11,7 @@ from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 
-from icefloe.changes.columns import (
-    BATCH,
-    CHANGE_ORDINAL,
-    CHANGE_TYPE,
-    COMMIT_SNAPSHOT_ID,
-    COMMIT_TIMESTAMP,
-    change_schema,
-)
+from icefloe.changes.columns import ChangeColumns
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 
@@ -137,8 +130,8 @@ class StagedHistory:
             is_load=place is not None,
             ends_load=ends_load,
             rows=len(made),
-            counts=Counter(change[CHANGE_TYPE].lower() for change in made),
-            schema=change_schema(self.schema, with_batch=True),
+            counts=Counter(change[ChangeColumns.TYPE].lower() for change in made),
+            schema=ChangeColumns.schema(self.schema, with_batch=True),
             identity=self.identity,
             selected=tuple(self.shown.names),
             hash_key=RowHashes.new_key(),
@@ -157,11 +150,11 @@ class StagedHistory:
             for kind, row in zip(kinds, (old, new), strict=True):
                 if row is not None:
                     yield {
-                        BATCH: number,
-                        CHANGE_TYPE: kind,
-                        CHANGE_ORDINAL: ordinal,
-                        COMMIT_SNAPSHOT_ID: _FIRST_SNAPSHOT_ID + self._snapshots + 1,
-                        COMMIT_TIMESTAMP: _START + timedelta(seconds=self._snapshots, microseconds=ordinal + 1),
+                        ChangeColumns.BATCH: number,
+                        ChangeColumns.TYPE: kind,
+                        ChangeColumns.ORDINAL: ordinal,
+                        ChangeColumns.SNAPSHOT_ID: _FIRST_SNAPSHOT_ID + self._snapshots + 1,
+                        ChangeColumns.TIMESTAMP: _START + timedelta(seconds=self._snapshots, microseconds=ordinal + 1),
                         **row,
                     }
 

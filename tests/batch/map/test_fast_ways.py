@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from batch.map.rewritten_pairs import Rewrite, expected_weights, reader, row_key, written_pair
 from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, fast_ways
-from icefloe.batch.map import hashed_rows, partly_read_files, rewritten_files
+from icefloe.batch.map import rewritten_files
 from icefloe.batch.map.carryover import CarryOver
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.iceberg.files import reader as file_reader
 from icefloe.iceberg.files.reader import BATCH_ROWS
@@ -86,15 +86,14 @@ def test_a_fast_way_that_fits_hashes_few_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: FastWay, rewrite: Rewrite
 ) -> None:
     removed, added, before, after = written_pair(tmp_path, rewrite)
-    hashed = 0
+    hashed, of_batch = 0, RowHashes.of_batch
 
     def counted(batch: pa.RecordBatch, *, key: int) -> RowHashes:
         nonlocal hashed
         hashed += batch.num_rows
-        return row_hashes_of_batch(batch, key=key)
+        return of_batch(batch, key=key)
 
-    for module in (hashed_rows, partly_read_files):
-        monkeypatch.setattr(module, "row_hashes_of_batch", counted)
+    monkeypatch.setattr(RowHashes, "of_batch", counted)
     carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=(way,))
     assert weights_of(carryover) == expected_weights(before, after)
     assert carryover.files_by_way == {way: 2, "hashed": 0}

@@ -9,7 +9,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from changes.hash_values import KEY
 from icefloe.batch.rows.file_effects import WeightedRows
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.changes.row_hash.row_hashes import row_hashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.shuffle.blocks import block_schema, decode_block, encode_block
@@ -34,7 +34,7 @@ def changed(rows: RowShape) -> WeightedRows:
     count = compared.num_rows
     return WeightedRows(
         batch=compared,
-        row_hashes=row_hashes_of_batch(compared, key=KEY),
+        row_hashes=RowHashes.of_batch(compared, key=KEY),
         change_ordinals=np.zeros(count, np.int32),
         weights=np.ones(count, np.int64),
     )
@@ -47,7 +47,7 @@ def test_an_identity_outside_the_columns_travels_as_its_hash(policy: str, identi
     assert batch.schema == rows.shuffled_schema
     assert batch.schema.names == ["word", "_identity"]
     assert batch.column("word").equals(READ.column("word"))
-    assert hashes.equals(row_hashes([READ.column("word")], key=KEY))
+    assert hashes.equals(RowHashes.of([READ.column("word")], key=KEY))
     for number, found in enumerate(batch.column("_identity").to_pylist()):
         assert found == routed_by[number].to_bytes(16, "big")
     assert rows.without_identity(pa.Table.from_batches([batch])).column_names == ["word"]
@@ -56,10 +56,10 @@ def test_an_identity_outside_the_columns_travels_as_its_hash(policy: str, identi
 def test_the_hash_of_an_identity_is_that_of_its_columns() -> None:
     rows = shuffled("pipeline", ["id"], ["word"])
     _, _, routed_by = rows.to_shuffle(changed(rows))
-    assert routed_by.equals(row_hashes([READ.column("id")], key=KEY))
+    assert routed_by.equals(RowHashes.of([READ.column("id")], key=KEY))
     by_row_id = shuffled("row_id")
     _, hashes, routed_by = by_row_id.to_shuffle(changed(by_row_id))
-    expected = row_hashes([READ.column(TableSchema.ROW_ID)], key=KEY)
+    expected = RowHashes.of([READ.column(TableSchema.ROW_ID)], key=KEY)
     assert [routed_by[0], routed_by[2]] == [expected[0], expected[2]]
     # A row of before its table had row ids is its own identity.
     assert routed_by[1] == hashes[1]

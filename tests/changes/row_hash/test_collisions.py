@@ -9,7 +9,7 @@ import pytest
 
 from changes.row_hash.forged_rows import FORGED, NUMBERS, PLAIN
 from icefloe.changes.row_hash.mixing import HashSums, key_seed
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 KEYS = 300
 TOP = [1 << 31, 1 << 47, 1 << 63, (1 << 31) + (1 << 63), (1 << 15) + (1 << 47), 1, 2**64 - 1]
@@ -100,7 +100,7 @@ def test_no_pair_of_rows_collides_in_either_half_under_any_of_many_keys(name: st
     columns = [pa.array(list(values), kind) for kind, values in zip(kinds, zip(one, other, strict=True), strict=True)]
     seen = set()
     for key in range(1, KEYS + 1):
-        hashes = row_hashes(columns, key=key << 64 | key)
+        hashes = RowHashes.of(columns, key=key << 64 | key)
         assert hashes.low[0] != hashes.low[1], key
         assert hashes.high[0] != hashes.high[1], key
         seen.add((hashes[0] - hashes[1]) % 2**128)
@@ -129,7 +129,7 @@ def test_rows_can_be_forged_for_a_key_that_is_known() -> None:
     texts = [ids, pa.array([0.5, 0.5]), pa.array([PLAIN, FORGED])]
     numbers = [pa.array(values) for values in zip(*NUMBERS, strict=True)]
     for columns in (texts, numbers):
-        public, keyed = row_hashes(columns, key=RowHashes.PUBLIC_KEY), row_hashes(columns, key=1)
+        public, keyed = RowHashes.of(columns, key=RowHashes.PUBLIC_KEY), RowHashes.of(columns, key=1)
         assert public[0] == public[1]
         assert keyed.low[0] != keyed.low[1]
         assert keyed.high[0] != keyed.high[1]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from changes.hash_values import KEY
-from icefloe.changes.row_hash.row_hashes import row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 COLUMNS = 16
 PATTERNS = (np.arange(1 << COLUMNS)[:, None] >> np.arange(COLUMNS)) & 1 == 1
@@ -35,7 +35,7 @@ STRUCTURED = {
 
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_structured_rows_spread_like_random_ones(name):
-    hashes = row_hashes(STRUCTURED[name], key=KEY)
+    hashes = RowHashes.of(STRUCTURED[name], key=KEY)
     rows = len(hashes)
     for lane in (hashes.low, hashes.high):
         assert len(np.unique(lane)) == rows
@@ -50,9 +50,9 @@ def test_structured_rows_spread_like_random_ones(name):
 def test_each_bit_of_a_value_turns_each_bit_of_the_hash_half_of_the_time(is_float):
     rows = 4_096
     values = np.arange(rows) * 3 + (np.arange(rows) / 7).view(np.int64) * is_float
-    before = row_hashes([pa.array(values), pa.array(values)], key=KEY)
+    before = RowHashes.of([pa.array(values), pa.array(values)], key=KEY)
     for bit in range(62):
-        after = row_hashes([pa.array(values), pa.array(values ^ (1 << bit))], key=KEY)
+        after = RowHashes.of([pa.array(values), pa.array(values ^ (1 << bit))], key=KEY)
         for one, other in ((before.low, after.low), (before.high, after.high)):
             turned = np.unpackbits((one ^ other).view(np.uint8).reshape(rows, 8), axis=1).mean(axis=0)
             assert np.abs(turned - 0.5).max() < 0.06, bit

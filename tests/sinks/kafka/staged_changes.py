@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.changes.columns import change_schema
+from icefloe.changes.columns import ChangeColumns
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 
 COMMITTED = datetime(2026, 11, 22, 3, 4, 5, 678901, tzinfo=UTC)
@@ -27,7 +27,7 @@ class Staged:
 
     @property
     def schema(self) -> pa.Schema:
-        return change_schema(self.table, with_batch=True)
+        return ChangeColumns.schema(self.table, with_batch=True)
 
     @property
     def batch(self) -> ProvenBatch:

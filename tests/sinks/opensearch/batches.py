@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.changes.columns import change_schema
+from icefloe.changes.columns import ChangeColumns
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.sink import PartDelivery
 
@@ -31,7 +31,9 @@ def change_rows(types: Sequence[str], rows: pa.RecordBatch, ordinal: int = 0) ->
         pa.array([7] * count, pa.int64()),
         pa.array([1_700_000_000_000_000] * count, pa.timestamp("us", "UTC")),
     ]
-    return pa.RecordBatch.from_arrays([*columns, *rows.columns], schema=change_schema(rows.schema, with_batch=True))
+    return pa.RecordBatch.from_arrays(
+        [*columns, *rows.columns], schema=ChangeColumns.schema(rows.schema, with_batch=True)
+    )
 
 
 def part(*batches: pa.RecordBatch, number: int = 0) -> StagedPart:
@@ -50,7 +52,7 @@ def proven(number: int, schema: pa.Schema = PEOPLE, identity: tuple[str, ...] = 
     batch = ProvenBatch(
         origin=ORIGIN, batch_number=number, after_snapshot_id=None if is_load else number, up_to_snapshot_id=number + 1,
         is_load=is_load, begins_anew=is_load, ends_load=is_load, rows=0, counts={}, hash_key=9,
-        schema=change_schema(schema, with_batch=True), identity=identity,
+        schema=ChangeColumns.schema(schema, with_batch=True), identity=identity,
     )  # fmt: skip
     return replace(batch, **more)
 

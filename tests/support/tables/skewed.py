@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from changes.hash_values import KEY
-from icefloe.changes.row_hash.row_hashes import row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.coalesce import reduce_ids
 from support.tables.events import SCHEMA
 
@@ -20,7 +20,7 @@ HOT: Final = 3
 def skewed_ids(count: int) -> list[int]:
     """Ids of which four of five are in the reduce partition `HOT` of `PARTITIONS`."""
     candidates = np.arange(40 * count)
-    is_hot = reduce_ids(row_hashes([pa.array(candidates)], key=KEY), PARTITIONS) == HOT
+    is_hot = reduce_ids(RowHashes.of([pa.array(candidates)], key=KEY), PARTITIONS) == HOT
     hot, other = candidates[is_hot][: count * 4 // 5], candidates[~is_hot][: count // 5]
     return np.sort(np.concatenate([hot, other])).tolist()
 

@@ -19,7 +19,7 @@ from icefloe.batch.report import SummaryCheck
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.staged_changes import CHANGE_WEIGHTS, RangeResult
 from icefloe.batch.sums import Sums
-from icefloe.changes.columns import CHANGE_ORDINAL, CHANGE_TYPE, ChangeType, change_schema, removed_rows
+from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import load_document
@@ -144,7 +144,7 @@ class OutputMode:
     @classmethod
     def of(cls, batch: BatchSummary, parts: Sequence[StagedPart], changes: OutputOption) -> Self:
         """The output of a batch; its parts are read if steps are to be left out."""
-        if changes != "append_only" or not removed_rows(batch.counts):
+        if changes != "append_only" or not ChangeType.removed_rows(batch.counts):
             return cls(changes=changes)
         return cls(changes=changes, skipped=tuple(sorted(_removing_ordinals(parts))))
 
@@ -163,10 +163,10 @@ class OutputMode:
         for rows in part.read():
             kept = rows
             if self.changes == "upsert":
-                kept = kept.filter(pc.not_equal(kept.column(CHANGE_TYPE), ChangeType.UPDATE_BEFORE.name))
+                kept = kept.filter(pc.not_equal(kept.column(ChangeColumns.TYPE), ChangeType.UPDATE_BEFORE.name))
             if self.skipped:
                 ordinals = pa.array(self.skipped, pa.int32())
-                kept = kept.filter(pc.invert(pc.is_in(kept.column(CHANGE_ORDINAL), value_set=ordinals)))
+                kept = kept.filter(pc.invert(pc.is_in(kept.column(ChangeColumns.ORDINAL), value_set=ordinals)))
             if kept.num_rows:
                 yield kept
 
@@ -176,15 +176,15 @@ def _removing_ordinals(parts: Sequence[StagedPart]) -> set[int]:
     found: set[int] = set()
     for part in parts:
         for rows in part.read():
-            is_removed = pc.not_equal(rows.column(CHANGE_TYPE), ChangeType.INSERT.name)
-            found.update(pc.unique(rows.column(CHANGE_ORDINAL).filter(is_removed)).to_pylist())
+            is_removed = pc.not_equal(rows.column(ChangeColumns.TYPE), ChangeType.INSERT.name)
+            found.update(pc.unique(rows.column(ChangeColumns.ORDINAL).filter(is_removed)).to_pylist())
     return found
 
 
 def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) -> ProvenBatch:
     plan = running.plan
     delivered, begins_anew = running.folder.shape.delivered, running.checkpoint.begins_anew(plan.batch_number)
-    schema = change_schema(delivered.arrow, with_batch=True)
+    schema = ChangeColumns.schema(delivered.arrow, with_batch=True)
     return replace(
         _proven(manifest, plan.spec, output, owner=plan.checkpoint_id, schema=schema, begins_anew=begins_anew),
         delivered_before=None if begins_anew else running.checkpoint.last_delivered(before=plan.batch_number),
@@ -339,7 +339,7 @@ def _sentences(plan: Plan, checks: Sequence[SummaryCheck]) -> list[str]:
 
 def _refuse_removed_rows(batch: FinishedTasks, pipeline: Pipeline) -> None:
     """Before the batch has a manifest it can still be abandoned."""
-    removed, plan = removed_rows(batch.counts), batch.plan
+    removed, plan = ChangeType.removed_rows(batch.counts), batch.plan
     if removed and pipeline.changes == "append_only" and pipeline.on_removed_rows == "fail":
         raise TerminalError(
             f"batch {plan.batch_number} of {plan.pipeline} removes or updates {removed:,} rows, and changes is "

@@ -24,7 +24,7 @@ from icefloe.batch.rows.file_effects import Effect, FileEffects, Positions, RowS
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.changes.consolidate import surviving_rows
 from icefloe.changes.hash_index import HashSlice
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 _SMALL_ROWS: Final = 4096
 _SMALL_BYTES: Final = 256 << 10
@@ -65,7 +65,7 @@ class CombinedReads:
         if not self._num_rows:
             return
         batch = pa.concat_batches(self._batches)
-        hashes, picks = row_hashes_of_batch(batch, key=self._hash_key), np.concatenate(self._picks)
+        hashes, picks = RowHashes.of_batch(batch, key=self._hash_key), np.concatenate(self._picks)
         ordinals, weights = np.concatenate(self._ordinals), np.concatenate(self._weights)
         self._forget()
         yield WeightedRows(
@@ -151,7 +151,7 @@ class CarryOver:
                 if combined.is_full:
                     yield from combined.taken()
             else:
-                hashes = row_hashes_of_batch(rows.batch, key=self._reader.shape.hash_key)
+                hashes = RowHashes.of_batch(rows.batch, key=self._reader.shape.hash_key)
                 yield WeightedRows.of(plain, hashes, rows.positions, file.effects)
         self.tally.add_file(tally)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from icefloe.batch.rows.file_effects import Effect, FileEffects, Positions, RowSet, WeightedRows
 from icefloe.batch.rows.row_reader import ReadRows, TableRowReader
 from icefloe.changes.hash_index import HashSlice
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 
 BYTES_PER_HASHED_ROW: Final = 64
@@ -189,7 +189,7 @@ class RemainingRows:
             batch, positions = self._reader.plain(batch.take(pa.array(rows))), positions[rows]
         if not batch.num_rows:
             return
-        self._append(row_hashes_of_batch(batch, key=self._reader.shape.hash_key), positions)
+        self._append(RowHashes.of_batch(batch, key=self._reader.shape.hash_key), positions)
         self._keep(batch)
 
     def add_slice(self, batch: pa.RecordBatch, positions: Positions, hash_slice: HashSlice) -> None:
@@ -198,7 +198,7 @@ class RemainingRows:
             self.add(batch, positions)
             return
         self.forget()
-        hashed = row_hashes_of_batch(batch, key=self._reader.shape.hash_key)
+        hashed = RowHashes.of_batch(batch, key=self._reader.shape.hash_key)
         in_slice = hash_slice.positions(hashed)
         self._append(hashed.take(in_slice), positions[in_slice])
 

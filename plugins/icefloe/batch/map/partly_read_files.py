@@ -12,7 +12,7 @@ from icefloe.batch.rows.file_effects import FileEffects, Positions
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.changes.alignment import aligned_batches, differing_rows
 from icefloe.changes.columns import rows_not_copied
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
 _BYTES_PER_ROW: Final = 72
 """A row id, a sequence number, a position, and memory to find copies."""
@@ -91,7 +91,7 @@ class _FileLineage:
         """The rows that are left, kept if memory allows."""
         hashes, kept, kept_bytes = [], [], 0
         for batch in reader.read_rows(self.tally.file.data_file, left):
-            hashes.append(row_hashes_of_batch(batch, key=reader.shape.hash_key))
+            hashes.append(RowHashes.of_batch(batch, key=reader.shape.hash_key))
             kept_bytes += batch.nbytes
             if kept_bytes <= budget.free_bytes:
                 kept.append(batch)
@@ -177,5 +177,5 @@ class _Side:
     def hashed_rows(self, unchanged: Sequence[pa.RecordBatch]) -> HashedRows:
         file = self.tally.file
         kept = [self._reader.joined(file.data_file, *parts) for parts in aligned_batches(self.kept, unchanged)]
-        hashes = RowHashes.concat([row_hashes_of_batch(batch, key=self._reader.shape.hash_key) for batch in kept])
+        hashes = RowHashes.concat([RowHashes.of_batch(batch, key=self._reader.shape.hash_key) for batch in kept])
         return HashedRows(tally=self.tally, effects=file.effects, hashes=hashes, kept=kept)

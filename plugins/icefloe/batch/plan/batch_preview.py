@@ -10,7 +10,7 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.make_plan import PlannedBatch, plan_of, refuse_excessive_scan
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.changes.columns import refuse_reserved_columns
+from icefloe.changes.columns import ChangeColumns
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.history import History
@@ -60,7 +60,7 @@ class TableCheck:
                 filter_as_written=pipeline.as_written.filter,
                 table=pipeline.table,
             )
-        refuse_reserved_columns(shape.delivered.arrow.names, table=pipeline.table)
+        ChangeColumns.refuse_in(shape.delivered.arrow.names, table=pipeline.table)
         return shape
 
 

@@ -10,7 +10,7 @@ from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.plan.map_tasks import PlannedFile, divided_tasks, map_task_document, map_tasks
 from icefloe.batch.plan_document import PLAN, MapTask, Plan
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.changes.columns import refuse_reserved_columns
+from icefloe.changes.columns import ChangeColumns
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import digest_of, document_digest, dump_document
@@ -117,7 +117,7 @@ def _shape(schema: TableSchema, spec: BatchSpec, labels: PlanLabels) -> RowShape
         table=labels.table,
         hash_key=spec.hash_key,
     )
-    refuse_reserved_columns(shape.delivered.arrow.names, table=labels.table)
+    ChangeColumns.refuse_in(shape.delivered.arrow.names, table=labels.table)
     return shape
 
 

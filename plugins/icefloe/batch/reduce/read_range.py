@@ -19,7 +19,7 @@ from icefloe.changes.alignment import aligned_batches
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import combined_hashes
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.changes.updates import net_changes, pair_updates
 from icefloe.shuffle.blocks import BlockRows, HashRows, block_schema
 from icefloe.sinks.change_files import ChangeFiles
@@ -113,7 +113,7 @@ class _Survivors(NamedTuple):
 
     def public_hashes(self, positions: NDArray[np.int64]) -> RowHashes:
         """The hashes that order rows of one identity alike in every batch."""
-        return row_hashes_of_batch(self.rows.take(pa.array(positions)), key=RowHashes.PUBLIC_KEY)
+        return RowHashes.of_batch(self.rows.take(pa.array(positions)), key=RowHashes.PUBLIC_KEY)
 
     def of_identity(self, positions: NDArray[np.int64]) -> "_Survivors":
         some = self.take(positions)
@@ -328,7 +328,7 @@ class TornIdentity(KeepsLocalFiles):
         staged: StagedChanges,
     ) -> Iterator[pa.RecordBatch]:
         ordinals = np.full(rows.num_rows, ordinal, np.int32)
-        return staged.batches(rows, row_hashes_of_batch(rows, key=self._hash_key), picks, kinds, ordinals)
+        return staged.batches(rows, RowHashes.of_batch(rows, key=self._hash_key), picks, kinds, ordinals)
 
 
 class _Copies:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.batch.rows.file_effects import WeightedRows
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import about_key
 from icefloe.iceberg.filters.row_filter import RowFilter
@@ -148,7 +148,7 @@ class RowShape:
         delivered, hashes = self.to_deliver(rows)
         if not self.identity:
             return RowsToShuffle(delivered, hashes, hashes)
-        identities = row_hashes(self.identity_of(rows.batch), key=self.hash_key)
+        identities = RowHashes.of(self.identity_of(rows.batch), key=self.hash_key)
         if not self.is_identity_carried:
             return RowsToShuffle(delivered, hashes, identities)
         identities = self._known(rows.batch, identities, hashes)
@@ -160,18 +160,18 @@ class RowShape:
         if not self.is_identity_carried:
             return rows.batch, rows.row_hashes
         delivered = self.without_identity(rows.batch)
-        return delivered, row_hashes_of_batch(delivered, key=self.hash_key)
+        return delivered, RowHashes.of_batch(delivered, key=self.hash_key)
 
     def identities(self, rows: pa.RecordBatch | pa.Table) -> RowHashes:
         """The hashes that routed shuffled rows: of their identity, or of the whole row if there is none."""
         if self.is_identity_carried:
             return RowHashes.of_column(rows.column(rows.num_columns - 1))
         columns = self.identity.values(rows) if self.identity else rows.columns
-        return row_hashes(columns, key=self.hash_key)
+        return RowHashes.of(columns, key=self.hash_key)
 
     def row_hashes(self, rows: pa.Table | pa.RecordBatch, *, key: int | None = None) -> RowHashes:
         """Hashes of the delivered columns, under the key of the batch or another one."""
-        return row_hashes(self.without_identity(rows).columns, key=self.hash_key if key is None else key)
+        return RowHashes.of(self.without_identity(rows).columns, key=self.hash_key if key is None else key)
 
     def _known(self, compared: pa.RecordBatch, identities: RowHashes, hashes: RowHashes) -> RowHashes:
         """Rows from before their table had row ids are their own identity."""

@@ -13,7 +13,7 @@ from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.open.recorded_pipeline import refuse_other_coordination
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import publish_end
-from icefloe.changes.columns import removed_rows
+from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.protocol import Act, BatchState
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending, OffsetRecord
@@ -211,7 +211,7 @@ def _shown_route(summary: BatchSummary) -> Route:
     """The route, as far as the counts show it: only a shuffle removes rows."""
     if not summary.rows:
         return Route.NOTHING_TO_DO
-    return Route.SHUFFLE if removed_rows(summary.counts) else Route.INSERT_ONLY
+    return Route.SHUFFLE if ChangeType.removed_rows(summary.counts) else Route.INSERT_ONLY
 
 
 def half_delivered_end(places: PipelinePlaces, view: CheckpointView) -> EmptyEnd | None:

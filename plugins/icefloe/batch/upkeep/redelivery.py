@@ -13,7 +13,7 @@ from icefloe.batch.context.session import PipelinePlaces
 from icefloe.batch.deliver.deliver_batch import delivered_part
 from icefloe.batch.deliver.prove import OutputMode, committed_batch, staged_parts
 from icefloe.batch.phase_record import Engine
-from icefloe.changes.columns import change_schema
+from icefloe.changes.columns import ChangeColumns
 from icefloe.checkpoint.records import BatchOutcome
 from icefloe.errors import TerminalError, UsageError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
@@ -171,7 +171,7 @@ class Redelivery:
 
     def _batch(self, number: int, manifest: Manifest, output: OutputMode) -> ProvenBatch:
         offset, folder = self.source.checkpoint.known_offset(number), self.source.folder_of_changes
-        schema = change_schema(pa.schema([]), with_batch=True)
+        schema = ChangeColumns.schema(pa.schema([]), with_batch=True)
         if manifest.parts:
             schema = folder.part_schema(manifest.batch.batch_number, manifest.parts[0])
         return committed_batch(offset, manifest, output, schema=schema)

@@ -13,8 +13,8 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.delivery_findings import KeyedRows
 from icefloe.batch.verify.table_state import Replay, TableState, committed_batches, since_last_load
-from icefloe.changes.columns import BATCH, CHANGE_COLUMNS, CHANGE_TYPE, change_schema
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes, row_hashes_of_batch
+from icefloe.changes.columns import ChangeColumns
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.iceberg.schemas.column_paths import IdentifierColumns
@@ -48,7 +48,7 @@ class WrittenColumns:
             keys: identifier columns of the only rows to be read; None: all.
         """
         if not sink.keeps_written_columns:
-            yield from sink.read_back(change_schema(self._delivered.arrow, with_batch=True), keys=keys)
+            yield from sink.read_back(ChangeColumns.schema(self._delivered.arrow, with_batch=True), keys=keys)
             return
         found = sink.read_back_as_written(self._arrow_schema, first_batch=self._first_batch, keys=keys)
         for rows in found:
@@ -57,12 +57,12 @@ class WrittenColumns:
                 yield present if keys is None or sink.finds_keys else self._of_keys(present, keys)
 
     def _in_present_columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        number: int = rows.column(BATCH)[0].as_py()
-        written, schema = self._schema(number), change_schema(self._delivered.arrow, with_batch=True)
+        number: int = rows.column(ChangeColumns.BATCH)[0].as_py()
+        written, schema = self._schema(number), ChangeColumns.schema(self._delivered.arrow, with_batch=True)
         # Equal names do not suffice: a name may have gone from one column to another.
         if written.columns == self._delivered.columns and rows.schema.equals(schema):
             return rows
-        names = [name for name in rows.schema.names if name not in CHANGE_COLUMNS]
+        names = [name for name in rows.schema.names if name not in ChangeColumns.ALL]
         try:
             columns = self._delivered.rows_of(written, rows.select(names))
         except (TerminalError, pa.ArrowException) as cause:
@@ -72,7 +72,7 @@ class WrittenColumns:
                 f"({one_line(cause)}): it went back to an earlier schema; icefloe reset {name} loads it again",
                 batch_number=number,
             ) from cause
-        changes = [rows.column(name) for name in CHANGE_COLUMNS]
+        changes = [rows.column(name) for name in ChangeColumns.ALL]
         return pa.RecordBatch.from_arrays([*changes, *columns.columns], schema=schema)
 
     def _of_keys(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
@@ -80,7 +80,7 @@ class WrittenColumns:
         return rows.filter(RowHashes.among(named.values(rows), keys.columns))
 
     def _arrow_schema(self, number: int) -> pa.Schema:
-        return change_schema(self._schema(number).arrow, with_batch=True)
+        return ChangeColumns.schema(self._schema(number).arrow, with_batch=True)
 
     def _schema(self, number: int) -> TableSchema:
         if number not in self._schemas:
@@ -142,7 +142,7 @@ class SinkRows:
         """Rows or changes of the sink by key."""
         held = KeyedRows(folder, rows=rows, names=self.names)
         for batch in self._read(keys):
-            is_live = None if self.sink.keyed else pc.is_in(batch.column(CHANGE_TYPE), _LIVE)
+            is_live = None if self.sink.keyed else pc.is_in(batch.column(ChangeColumns.TYPE), _LIVE)
             held.add(self._keys(batch), self._hashes(batch), self.shape.identity_of(batch), is_live)
         return held
 
@@ -166,7 +166,7 @@ class SinkRows:
         for batch in self._read(None):
             weights = np.ones(batch.num_rows, np.int64)
             if not self.sink.keyed:
-                is_live = pc.is_in(batch.column(CHANGE_TYPE), _LIVE).to_numpy(zero_copy_only=False)
+                is_live = pc.is_in(batch.column(ChangeColumns.TYPE), _LIVE).to_numpy(zero_copy_only=False)
                 weights = np.where(is_live, 1, -1).astype(np.int64)
             replay.add(self._hashes(batch), weights)
         for batch in state.rows():
@@ -175,7 +175,7 @@ class SinkRows:
 
     def _read(self, keys: pa.RecordBatch | None) -> Iterable[pa.RecordBatch]:
         columns, is_keyed = self.shape.delivered.arrow, self.sink.keyed
-        schema = columns if is_keyed else change_schema(columns, with_batch=True)
+        schema = columns if is_keyed else ChangeColumns.schema(columns, with_batch=True)
         self.retained = Counter()
         for batch in self.sink.read_back(schema, keys=keys) if is_keyed else self.written.read(self.sink, keys=keys):
             if not batch.schema.equals(schema):
@@ -187,12 +187,12 @@ class SinkRows:
             if is_keyed:
                 yield batch
                 continue
-            recent = batch.filter(pc.greater_equal(batch.column(BATCH), self.first_batch))
-            self.retained.update(recent.column(BATCH).to_pylist())
+            recent = batch.filter(pc.greater_equal(batch.column(ChangeColumns.BATCH), self.first_batch))
+            self.retained.update(recent.column(ChangeColumns.BATCH).to_pylist())
             yield recent
 
     def _keys(self, batch: pa.RecordBatch) -> RowHashes:
-        return row_hashes(self.shape.identity_of(batch), key=self.shape.hash_key)
+        return RowHashes.of(self.shape.identity_of(batch), key=self.shape.hash_key)
 
     def _hashes(self, batch: pa.RecordBatch) -> RowHashes:
-        return row_hashes_of_batch(batch, self.shape.delivered.arrow.names, key=self.shape.hash_key)
+        return RowHashes.of_batch(batch, self.shape.delivered.arrow.names, key=self.shape.hash_key)

@@ -15,7 +15,7 @@ from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.hash_index import HashSlice
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord
 from icefloe.errors import TerminalError
@@ -216,7 +216,7 @@ class TableState:
     def add_to(self, replay: Replay, *, sign: int) -> None:
         """Adds every row, or takes it away if ``sign`` is -1."""
         for batch, touched, weight in self._weighted_rows(self._reader()):
-            hashes = row_hashes_of_batch(batch, key=self.shape.hash_key).take(touched)
+            hashes = RowHashes.of_batch(batch, key=self.shape.hash_key).take(touched)
             replay.add(hashes, np.full(len(touched), sign * weight, np.int64))
 
     def rows(self) -> Iterator[pa.RecordBatch]:

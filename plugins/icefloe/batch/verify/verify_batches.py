@@ -22,9 +22,9 @@ from icefloe.batch.verify.table_state import (
     schema_runs,
     since_last_start,
 )
-from icefloe.changes.columns import CHANGE_TYPE, ChangeType, change_schema
+from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.changes.hash_index import HashSlice
-from icefloe.changes.row_hash.row_hashes import row_hashes_of_batch
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import with_lines
@@ -90,7 +90,7 @@ class SchemaRunReplay:
         self._sink = sink
         self._schema_run = schema_run
         self._shape = delivered_shape(session, schema_run.schema, Identity(policy="none"))
-        self._schema = change_schema(self._shape.delivered.arrow, with_batch=True)
+        self._schema = ChangeColumns.schema(self._shape.delivered.arrow, with_batch=True)
         self._sentences: dict[str, None] = {}
         """In order, each once, because every slice of the hashes finds most of them again."""
 
@@ -174,12 +174,12 @@ class SchemaRunReplay:
         try:
             for batch in self._sink.read_part(batch_number, part):
                 self._require_schema(batch.schema, batch_number)
-                types = pc.index_in(batch.column(CHANGE_TYPE), value_set=_TYPES).fill_null(-1)
+                types = pc.index_in(batch.column(ChangeColumns.TYPE), value_set=_TYPES).fill_null(-1)
                 weights = _WEIGHTS[types.to_numpy(zero_copy_only=False)]
                 # A second witness: sums are made under the key of the batch, states are compared under another.
-                replay.add(row_hashes_of_batch(batch, names, key=key), weights)
+                replay.add(RowHashes.of_batch(batch, names, key=key), weights)
                 rows += batch.num_rows
-                summed = row_hashes_of_batch(batch, names, key=manifest.batch.hash_key)
+                summed = RowHashes.of_batch(batch, names, key=manifest.batch.hash_key)
                 hash_sum = (hash_sum + summed.signed_sum(weights)) % (1 << 128)
         except KeyMissingError:
             self._say(f"{what} is gone: restore it")

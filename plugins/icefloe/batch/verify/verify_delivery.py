@@ -34,7 +34,7 @@ from icefloe.batch.verify.table_state import (
     since_last_start,
 )
 from icefloe.batch.verify.verify_batches import missing_manifests
-from icefloe.changes.columns import removed_rows
+from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import Cursor
@@ -82,7 +82,7 @@ class _Comparison:
         self._batches = since_last_start(batches)
         # A pipeline of inserts alone has committed a batch that removes rows only if it left some of its steps out.
         is_reduced = session.pipeline.changes == "append_only"
-        self._reduced = [batch for batch in self._batches if is_reduced and removed_rows(batch.counts)]
+        self._reduced = [batch for batch in self._batches if is_reduced and ChangeType.removed_rows(batch.counts)]
         first, last = self._batches[0], self._batches[-1]
         self._has_load = first.after_snapshot_id is None and (first.steps > 0 or first.up_to_snapshot_id is None)
         schema = TableSchema.at(session.table.metadata, cursor.snapshot_id, after_snapshot_id=last.after_snapshot_id)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from icefloe.changes.row_hash.column_hash import add_column
 from icefloe.changes.row_hash.mixing import BLOCK_ROWS, HashSums, Mixer, Seed, key_seed
 
-__all__ = ["RowHashes", "row_hashes", "row_hashes_of_batch"]
+__all__ = ["RowHashes"]
 
 
 _MODULUS: Final = 1 << 128
@@ -48,6 +48,39 @@ class RowHashes:
         """A key that nobody knew when the rows were written. Hashes under two keys cannot be compared."""
         return secrets.randbits(128)
 
+    @classmethod
+    def of(cls, columns: Sequence[pa.Array | pa.ChunkedArray], *, key: int) -> "RowHashes":
+        """The hash of each row of columns of one length, under a key of 128 bits.
+
+        The layout of equal rows has no effect: offsets, chunks, dictionaries, widths of integers, floats, decimals. A
+        column's position counts, its name does not. Different rows have different hashes for all but one of 2^80 keys,
+        if the key was drawn after the rows.
+
+        >>> hashes = RowHashes.of([pa.array([1, None]), pa.array(["a", "b"])], key=7)
+        >>> f"{hashes[0]:032x}"
+        '5c8dacb6307e487e9180825cb65493a8'
+        """
+        lengths = {len(column) for column in columns}
+        if len(lengths) != 1:
+            raise ValueError(f"columns of one length were expected, found {len(columns)} with the lengths {lengths}")
+        root = key_seed(key)
+        sums = HashSums.keyed(lengths.pop(), root)
+        mixer = Mixer()
+        seeds = [root.child(position) for position in range(len(columns))]
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers wrap around; a NaN may be a signalling one
+            # All columns of a block before the next block, so that its sums stay in the cache.
+            for start in range(0, len(sums.low), BLOCK_ROWS):
+                piece = sums.slice(start, start + BLOCK_ROWS)
+                for column, seed in zip(columns, seeds, strict=True):
+                    _add_chunks(column.slice(start, BLOCK_ROWS), seed, mixer, piece)
+                piece.scramble()
+        return cls(sums.high, sums.low)
+
+    @classmethod
+    def of_batch(cls, batch: pa.RecordBatch | pa.Table, names: Sequence[str] | None = None, *, key: int) -> "RowHashes":
+        """The row hashes over the named columns, in the order of the names; None: all."""
+        return cls.of(batch.columns if names is None else [batch.column(name) for name in names], key=key)
+
     @staticmethod
     def among(rows: Sequence[pa.Array], wanted: Sequence[pa.Array]) -> pa.Array:
         """Mask of the rows equal to a wanted row; columns of the same types, in the same order.
@@ -56,7 +89,7 @@ class RowHashes:
         [False, True, True]
         """
         key = RowHashes.new_key()
-        return pc.is_in(row_hashes(rows, key=key).to_column(), row_hashes(wanted, key=key).to_column())
+        return pc.is_in(RowHashes.of(rows, key=key).to_column(), RowHashes.of(wanted, key=key).to_column())
 
     @classmethod
     def concat(cls, parts: Iterable["RowHashes"]) -> "RowHashes":
@@ -135,39 +168,6 @@ class RowHashes:
             piece = slice(start, start + _SUMMED_ROWS)
             total += _signed_sum(self.high[piece], self.low[piece], weights[piece])
         return total % _MODULUS
-
-
-def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray], *, key: int) -> RowHashes:
-    """The hash of each row of columns of one length, under a key of 128 bits.
-
-    The layout of equal rows has no effect: offsets, chunks, dictionaries, widths of integers, floats, decimals. A
-    column's position counts, its name does not. Different rows have different hashes for all but one of 2^80 keys, if
-    the key was drawn after the rows.
-
-    >>> hashes = row_hashes([pa.array([1, None]), pa.array(["a", "b"])], key=7)
-    >>> f"{hashes[0]:032x}"
-    '5c8dacb6307e487e9180825cb65493a8'
-    """
-    lengths = {len(column) for column in columns}
-    if len(lengths) != 1:
-        raise ValueError(f"columns of one length were expected, found {len(columns)} with the lengths {lengths}")
-    root = key_seed(key)
-    sums = HashSums.keyed(lengths.pop(), root)
-    mixer = Mixer()
-    seeds = [root.child(position) for position in range(len(columns))]
-    with np.errstate(over="ignore", invalid="ignore"):  # numbers wrap around; a NaN may be a signalling one
-        # All columns of a block before the next block, so that its sums stay in the cache.
-        for start in range(0, len(sums.low), BLOCK_ROWS):
-            piece = sums.slice(start, start + BLOCK_ROWS)
-            for column, seed in zip(columns, seeds, strict=True):
-                _add_chunks(column.slice(start, BLOCK_ROWS), seed, mixer, piece)
-            piece.scramble()
-    return RowHashes(sums.high, sums.low)
-
-
-def row_hashes_of_batch(batch: pa.RecordBatch | pa.Table, names: Sequence[str] | None = None, *, key: int) -> RowHashes:
-    """The row hashes over the named columns, in the order of the names; None: all."""
-    return row_hashes(batch.columns if names is None else [batch.column(name) for name in names], key=key)
 
 
 def _add_chunks(column: pa.Array | pa.ChunkedArray, seed: Seed, mixer: Mixer, sums: HashSums) -> None:

@@ -16,7 +16,7 @@ from pyiceberg.types import IcebergType, NestedField, StructType
 from pyroaring import BitMap64
 
 from icefloe.changes.hash_index import HashIndex, HashSlice, distinct_hashes
-from icefloe.changes.row_hash.row_hashes import RowHashes, row_hashes
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import is_local
 from icefloe.iceberg.data_file import DataFile, DeleteFile
@@ -231,7 +231,7 @@ def key_hashes(keys: pa.RecordBatch, hash_key: int) -> RowHashes:
     (True, False, True)
     """
     columns = [_by_bits(column) if _has_floats(column.type) else column for column in keys.columns]
-    return row_hashes(columns, key=hash_key)
+    return RowHashes.of(columns, key=hash_key)
 
 
 def _has_floats(kind: pa.DataType) -> bool:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.changes.columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP, ChangeType
+from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_type, named_columns
 from icefloe.sinks.parquet_files import row_slices
 from icefloe.version import VERSION
@@ -79,7 +79,7 @@ class EventRows:
     @property
     def snapshot_ids(self) -> list[int]:
         """The snapshot of each event."""
-        return self.rows.column(COMMIT_SNAPSHOT_ID).take(pa.array(self.positions)).to_pylist()
+        return self.rows.column(ChangeColumns.SNAPSHOT_ID).take(pa.array(self.positions)).to_pylist()
 
     @property
     def orders(self) -> NDArray[np.int64]:
@@ -118,7 +118,7 @@ def event_rows(batches: Iterable[pa.RecordBatch], *, skip_rows: int = 0, rows_be
 def kinds_of(rows: pa.RecordBatch) -> NDArray[np.uint8]:
     """`ChangeType` codes of rows."""
     names = pa.array([kind.name for kind in ChangeType])
-    return pc.index_in(rows.column(CHANGE_TYPE), value_set=names).to_numpy(zero_copy_only=False).astype(np.uint8)
+    return pc.index_in(rows.column(ChangeColumns.TYPE), value_set=names).to_numpy(zero_copy_only=False).astype(np.uint8)
 
 
 def key_schema(batch: ProvenBatch) -> pa.Schema:
@@ -196,14 +196,14 @@ class EventSource:
 
     def rows(self, changes: pa.RecordBatch) -> pa.RecordBatch:
         """A row of `SOURCE` for each change."""
-        micros = changes.column(COMMIT_TIMESTAMP).cast(pa.int64())
+        micros = changes.column(ChangeColumns.TIMESTAMP).cast(pa.int64())
         found = {
             # Commits are no older than 1970, so truncation rounds down.
             "ts_ms": pc.divide(micros, 1000),
             "ts_us": micros,
             "ts_ns": pc.multiply(micros, 1000),
-            "snapshot_id": changes.column(COMMIT_SNAPSHOT_ID).cast(pa.string()),
-            "ordinal": changes.column(CHANGE_ORDINAL),
+            "snapshot_id": changes.column(ChangeColumns.SNAPSHOT_ID).cast(pa.string()),
+            "ordinal": changes.column(ChangeColumns.ORDINAL),
         }
         columns = [found.get(field.name) for field in SOURCE]
         constants = self._constants()

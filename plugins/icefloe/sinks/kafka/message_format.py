@@ -16,15 +16,7 @@ from confluent_kafka import Message
 from fastavro import parse_schema, schemaless_writer
 from numpy.typing import NDArray
 
-from icefloe.changes.columns import (
-    BATCH,
-    CHANGE_COLUMNS,
-    CHANGE_ORDINAL,
-    CHANGE_TYPE,
-    COMMIT_SNAPSHOT_ID,
-    COMMIT_TIMESTAMP,
-    ChangeType,
-)
+from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths, column_type
 from icefloe.sinks.json_texts import TEXT, JsonForm, avro_name, joined, parser, row_texts
@@ -201,9 +193,9 @@ class Encoder:
 
     def _rows(self, events: EventRows) -> pa.Array:
         rows = events.rows.take(pa.array(events.positions))
-        columns = {name: rows.column(name) for name in CHANGE_COLUMNS}
+        columns = {name: rows.column(name) for name in ChangeColumns.ALL}
         # Readers of JSON round numbers above 2^53.
-        columns[COMMIT_SNAPSHOT_ID] = columns[COMMIT_SNAPSHOT_ID].cast(pa.string())
+        columns[ChangeColumns.SNAPSHOT_ID] = columns[ChangeColumns.SNAPSHOT_ID].cast(pa.string())
         shown = self._batch.shown_rows(rows)
         message = pa.record_batch({**columns, **dict(zip(shown.schema.names, shown.columns, strict=True))})
         texts = row_texts(message, self._form)
@@ -273,17 +265,17 @@ class RetainedChanges:
             return
         source, before, after = payload["source"], payload["before"], payload["after"]
         change = {
-            BATCH: source["batch"],
-            CHANGE_ORDINAL: source["ordinal"],
-            COMMIT_SNAPSHOT_ID: int(source["snapshot_id"]),
-            COMMIT_TIMESTAMP: source["ts_us"],
+            ChangeColumns.BATCH: source["batch"],
+            ChangeColumns.ORDINAL: source["ordinal"],
+            ChangeColumns.SNAPSHOT_ID: int(source["snapshot_id"]),
+            ChangeColumns.TIMESTAMP: source["ts_us"],
         }
         kinds = (ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER)
         if payload["op"] != "u":
             kinds = (ChangeType.DELETE, ChangeType.INSERT)
         for kind, image in zip(kinds, (before, after), strict=True):
             if image is not None:
-                yield {**change, CHANGE_TYPE: kind.name, **self._columns(image)}
+                yield {**change, ChangeColumns.TYPE: kind.name, **self._columns(image)}
 
     def _plain(self, message: Message) -> Iterator[dict[str, object]]:
         row = self._payload(message.value())
@@ -291,15 +283,15 @@ class RetainedChanges:
             headers = dict(message.headers() or [])
             key = self._payload(message.key()) or {}
             yield {
-                BATCH: int(headers[BATCH_HEADER]),
-                CHANGE_TYPE: ChangeType.DELETE.name,
-                COMMIT_SNAPSHOT_ID: int(headers[SNAPSHOT_HEADER]),
+                ChangeColumns.BATCH: int(headers[BATCH_HEADER]),
+                ChangeColumns.TYPE: ChangeType.DELETE.name,
+                ChangeColumns.SNAPSHOT_ID: int(headers[SNAPSHOT_HEADER]),
                 **self._key_row(key),
             }
             return
-        change = {name: row.pop(name) for name in CHANGE_COLUMNS}
-        change[COMMIT_SNAPSHOT_ID] = int(change[COMMIT_SNAPSHOT_ID])
-        change[COMMIT_TIMESTAMP] = self._parsers[COMMIT_TIMESTAMP][1](change[COMMIT_TIMESTAMP])
+        change = {name: row.pop(name) for name in ChangeColumns.ALL}
+        change[ChangeColumns.SNAPSHOT_ID] = int(change[ChangeColumns.SNAPSHOT_ID])
+        change[ChangeColumns.TIMESTAMP] = self._parsers[ChangeColumns.TIMESTAMP][1](change[ChangeColumns.TIMESTAMP])
         yield {**change, **self._columns(row)}
 
     def _columns(self, image: dict[str, object]) -> dict[str, object]:

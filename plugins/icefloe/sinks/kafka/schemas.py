@@ -15,7 +15,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from fastavro import parse_schema, schemaless_reader
 
-from icefloe.changes.columns import CHANGE_COLUMNS, COMMIT_SNAPSHOT_ID
+from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.pipeline.url import is_address
 from icefloe.sinks.batch_to_deliver import ProvenBatch
@@ -79,8 +79,10 @@ def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, Co
     name = f"{batch.origin.pipeline}.{batch.origin.table}"
     key = struct_schema(key_schema(batch), name=f"{name}.Key")
     if not is_debezium:
-        changes = [batch.schema.field(column) for column in CHANGE_COLUMNS]
-        changes = [field.with_type(pa.string()) if field.name == COMMIT_SNAPSHOT_ID else field for field in changes]
+        changes = [batch.schema.field(column) for column in ChangeColumns.ALL]
+        changes = [
+            field.with_type(pa.string()) if field.name == ChangeColumns.SNAPSHOT_ID else field for field in changes
+        ]
         return {"key": key, "value": struct_schema(pa.schema([*changes, *batch.shown_schema]), name=f"{name}.Value")}
     image = struct_schema(batch.shown_schema, name=f"{name}.Value", optional=True)
     fields: list[ConnectSchema] = [

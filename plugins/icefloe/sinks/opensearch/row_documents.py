@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.changes.columns import CHANGE_COLUMNS
+from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import column_path, column_type
 from icefloe.sinks.json_texts import TEXT, JsonForm, json_texts, object_texts, parser, row_texts, value_texts
@@ -134,7 +134,7 @@ def read_documents(
         schema: with or without change columns.
         keys: identifier columns of the only rows to be read; None: all rows, as of one moment.
     """
-    wanted = pa.schema([field for field in schema if field.name not in CHANGE_COLUMNS])
+    wanted = pa.schema([field for field in schema if field.name not in ChangeColumns.ALL])
     for page in pages(cluster, index, _NOT_DELETED) if keys is None else _of_keys(cluster, index, keys):
         sources = [each["_source"] for each in page if not each["_source"].get(DELETED)]
         if sources:
