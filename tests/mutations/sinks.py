@@ -20,7 +20,7 @@ SINKS: Final = (
              kind=Kind.NEVER, suite=_SCHEDULES),
     Mutation(name="in some schedule a manifest names parts that are gone", function="ChangeFiles.commit",
              kind=Kind.WITHOUT, place=1, suite=_SCHEDULES),
-    Mutation(name="keys move to other partitions between two batches", function="topic_batches:_moves", kind=Kind.NEVER,
+    Mutation(name="keys move to other partitions between two batches", function="require_placement", kind=Kind.NEVER,
              suite=("tests/servers/test_kafka_changed_topics.py",)),
     Mutation(name="an update that is cut by a slice is two events", function="event_rows", kind=Kind.NEVER, place=2,
              suite=("tests/sinks/kafka/test_event_rows.py",)),

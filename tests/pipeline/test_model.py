@@ -152,7 +152,6 @@ def test_importing_the_model_does_not_import_the_schema_validator():
 KAFKA = {"type": "kafka", "topic": "t", "bootstrap_servers": "b:1"}
 SEARCH = {"type": "opensearch", "index": "t", "url": "http://s:1"}
 PLAIN = {**KAFKA, "envelope": "plain"}
-AVRO = {**KAFKA, "format": "avro", "schema_registry": {"url": "http://r:1"}}
 
 
 @pytest.mark.parametrize(
@@ -177,7 +176,6 @@ AVRO = {**KAFKA, "format": "avro", "schema_registry": {"url": "http://r:1"}}
         ("coordination", {"coordination": "dynamodb://icefloe"}, {"storage": "s3://lake/x"}),
         ("storage_is_shared", {"storage_is_shared": True, "storage": "s3://lake/x"}, {"storage": "file:///x"}),
         ("sink.conn_id", {"sink": {"type": "files", "path": "file:///c", "conn_id": "c"}}, {"sink": KAFKA}),
-        ("sink.json_schema", {"sink": {**AVRO, "json_schema": True}}, {"sink": {**KAFKA, "json_schema": True}}),
         ("sink.tombstones", {"sink": {**PLAIN, "tombstones": True}}, {"sink": {**KAFKA, "tombstones": True}}),
         ("sink.tombstones", {"sink": {**KAFKA, "tombstones": False}, "changes": "append_only"}, {"changes": "net"}),
         ("sink.deletes", {"sink": {**SEARCH, "deletes": "hard"}, "changes": "append_only"}, {"changes": "upsert"}),

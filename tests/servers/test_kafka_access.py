@@ -39,22 +39,24 @@ def _secrets_stay_secret(
 
 def creating(topic: str) -> list[Right]:
     """The rights that topics take until they are there."""
-    names = (topic, f"{topic}.icefloe", f"{topic}.batches")
-    return [Right(operation="CREATE", resource="TOPIC", name=name) for name in names]
+    return [Right(operation="CREATE", resource="TOPIC", name=name) for name in (topic, f"{topic}.icefloe")]
 
 
 def delivering(topic: str) -> list[Right]:
     """The other rights that the page lists."""
     return [
-        *(Right(operation="WRITE", resource="TOPIC", name=f"{topic}{end}") for end in ("", ".icefloe", ".batches")),
-        *(Right(operation="READ", resource="TOPIC", name=f"{topic}{end}") for end in ("", ".icefloe")),
+        *(
+            Right(operation=operation, resource="TOPIC", name=f"{topic}{end}")
+            for operation in ("WRITE", "READ")
+            for end in ("", ".icefloe")
+        ),
         Right(operation="DESCRIBE_CONFIGS", resource="TOPIC", name=topic),
         Right(operation="WRITE", resource="TRANSACTIONAL_ID", name=f"{topic}.icefloe-", is_prefix=True),
     ]
 
 
 def sink_of(topic: str, extra: dict[str, Any]) -> KafkaSink:
-    options = {"topic": topic, "partitions": 2, "transaction_topic": f"{topic}.batches", "transaction_seconds": 10}
+    options = {"topic": topic, "partitions": 2, "transaction_seconds": 10}
     return open_kafka_sink(options, connection={"extra": extra}, open_store=_no_store)
 
 
@@ -86,13 +88,12 @@ def test_the_least_rights_are_enough_for_every_way_in(broker: SecuredKafka, way:
 @pytest.mark.parametrize(
     ("missing", "named"),
     [
-        *((number, f"Create on topic {{topic}}{end}") for number, end in enumerate(("", ".icefloe", ".batches"))),
-        (3, "Write on topic {topic} and {topic}.icefloe"),
-        (4, "Write on topic {topic}.icefloe"),
-        (5, "Describe on topic {topic}.batches"),
-        (6, "Read on topic {topic}"),
-        (7, "Read on topic {topic}.icefloe"),
-        (9, "Write on the transactional ids that begin with {topic}.icefloe-"),
+        *((number, f"Create on topic {{topic}}{end}") for number, end in enumerate(("", ".icefloe"))),
+        (2, "Write on topic {topic} and {topic}.icefloe"),
+        (3, "Write on topic {topic}.icefloe"),
+        (4, "Read on topic {topic}"),
+        (5, "Read on topic {topic}.icefloe"),
+        (7, "Write on the transactional ids that begin with {topic}.icefloe-"),
     ],
 )
 def test_a_right_that_is_missing_is_named(broker: SecuredKafka, missing: int, named: str) -> None:
@@ -120,9 +121,8 @@ def test_a_right_that_is_missing_is_named(broker: SecuredKafka, missing: int, na
 def test_a_way_in_that_is_wrong_is_named(
     broker: SecuredKafka, settings: dict[str, Any], kind: type[IcefloeError], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if kind is TransientError:
-        # It is waited out. Who is answered must have the time that a busy broker takes.
-        monkeypatch.setenv(PATIENCE_VARIABLE, "6")
+    # It is waited out.
+    monkeypatch.setenv(PATIENCE_VARIABLE, "6")
     settings = dict(settings)
     extra = {**broker.ways_in()[settings.pop("way", "SCRAM")], **settings}
     given = {key: value for key, value in extra.items() if value is not None}

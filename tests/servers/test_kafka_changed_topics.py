@@ -36,7 +36,7 @@ def test_a_topic_that_gets_partitions_is_an_error_until_it_is_loaded_again(place
         "within a batch": lambda: sink.deliver(CHANGES.batch, begun, CHANGES.staged[0]),
         "between batches": lambda: again.begin(CHANGES.batch),
     }
-    with pytest.raises(TerminalError, match="3 partitions"):
+    with pytest.raises(TerminalError, match="its number of partitions is 3, and was 2"):
         calls[moment]()
     assert place.ids() == [1, 2, 3]
     deliver_all(place.sink(), inserts(2, range(5)).load())
@@ -60,7 +60,7 @@ def test_a_promotion_that_would_move_keys_is_an_error_until_the_table_is_loaded_
     deliver_all(sink, first)
     promoted = Staged(number=1, parts=[[]], table=pa.schema([pa.field("id", after, nullable=False)]))
     if moves:
-        with pytest.raises(TerminalError, match=r"the key of topic .* since batch 0 \(id, which was"):
+        with pytest.raises(TerminalError, match="its type of a column of the key is"):
             sink.begin(promoted.batch)
         promoted = promoted.load()
     deliver_all(sink, promoted)
@@ -80,10 +80,10 @@ def test_another_schema_id_of_keys_is_an_error_until_the_table_is_loaded_again(p
     sink.claim(FLIGHTS)
     deliver_all(sink, LOAD)
     again = at_a_rebuilt_registry(place, sink)
-    with pytest.raises(TerminalError, match="the schema id 2, and gave them 1: keys would move"):
+    with pytest.raises(TerminalError, match="its schema id of the key is 2, and was 1"):
         again.begin(CHANGES.batch)
     begun = sink.begin(CHANGES.batch)
-    with pytest.raises(TerminalError, match="the schema id 2, and gave them 1: keys would move"):
+    with pytest.raises(TerminalError, match="its schema id of the key is 2, and was 1"):
         again.deliver(CHANGES.batch, begun, CHANGES.staged[0])
     deliver_all(again, inserts(2, range(5)).load())
     deliver_all(again, inserts(3, range(5, 9)))
@@ -94,7 +94,7 @@ def test_a_topic_that_was_made_again_is_an_error(place: KafkaPlace) -> None:
     sink.claim(FLIGHTS)
     deliver_all(sink, LOAD)
     place.make_again()
-    with pytest.raises(TerminalError, match="was deleted and made again since batch 0"):
+    with pytest.raises(TerminalError, match="was made again, or its keys would move: its id is"):
         place.sink().begin(CHANGES.batch)
 
 

@@ -31,7 +31,7 @@ def place(kafka: Kafka) -> Iterator[KafkaPlace]:
 
 
 def test_a_plain_reader_sees_each_change_once_in_the_order_of_its_key(place: KafkaPlace) -> None:
-    sink = place.sink(transaction_topic=f"{place.topic}-batches")
+    sink = place.sink()
     sink.check()
     sink.claim(FLIGHTS)
     deliver_all(sink, LOAD)

@@ -72,7 +72,6 @@ _IDLE: Final[tuple[tuple[str, "Callable[[Pipeline], bool]", str], ...]] = (
     ("coordination", lambda each: each.is_on_disk, "a disk needs no table to create a document only if absent"),
     ("storage_is_shared", lambda each: not each.storage.startswith(("file:", "$")), "it is for storage on a disk"),
     ("sink.conn_id", lambda each: each.sink.path.startswith("file:"), "sink.path is on a disk"),
-    ("sink.json_schema", lambda each: each.sink.options.get("format") == "avro", "sink.format is avro"),
     ("sink.tombstones", lambda each: each.sink.options.get("envelope") == "plain", "a plain delete has no value"),
     ("sink.tombstones", lambda each: each.changes == "append_only", "append_only delivers no deletes"),
     ("sink.deletes", lambda each: each.changes == "append_only", "append_only delivers no deletes"),

@@ -4,7 +4,7 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Context, Decimal
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
 from uuid import UUID
@@ -18,7 +18,6 @@ from icefloe.errors import TerminalError
 
 TEXT: Final = pa.large_string()
 _NULL: Final = pa.scalar("null", TEXT)
-EXACT: Final = Context(prec=76)
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 _CONTROL: Final = r"[\x00-\x1f]"
 
@@ -32,18 +31,13 @@ class JsonForm(Enum):
             without values of any type are left out.
         DEBEZIUM: as Debezium's JSON without schemas: numbers of days, microseconds or nanoseconds, a time with a zone
             as text; a decimal as its digits (``decimal.handling.mode=string``).
-        CONNECT: Kafka Connect's JSON with schemas: as DEBEZIUM, but a decimal as the base64 of its bytes.
         AVRO: no JSON, only read: as DEBEZIUM, but decimals and bytes as they are.
     """
 
     READABLE = "readable"
     DOCUMENT = "document"
     DEBEZIUM = "debezium"
-    CONNECT = "connect"
     AVRO = "avro"
-
-
-_NUMBERS_OF_TIMES: Final = frozenset({JsonForm.DEBEZIUM, JsonForm.CONNECT})
 
 
 def row_texts(rows: pa.RecordBatch | pa.StructArray, form: JsonForm) -> pa.Array:
@@ -95,7 +89,7 @@ def value_texts(values: pa.Array) -> pa.Array:
         return _float_texts(pc.add(values.cast(pa.float64()), 0.0))
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return moment_texts(values)
-    if _is_bytes(kind):
+    if is_binary_type(kind):
         return _each(values, lambda value: b64encode(value).decode())
     return values.cast(TEXT)
 
@@ -118,16 +112,6 @@ def escaped_texts(texts: pa.Array) -> pa.Array:
         for code in range(0x20):
             found = pc.replace_substring(found, chr(code), json.dumps(chr(code))[1:-1])
     return pc.replace_with_mask(texts, is_escaped, found) if is_rare else found
-
-
-def decimal_bytes(unscaled: int) -> bytes:
-    r"""The bytes of Java's ``BigInteger.toByteArray``.
-
-    >>> decimal_bytes(127), decimal_bytes(128), decimal_bytes(-1)
-    (b'\x7f', b'\x00\x80', b'\xff')
-    """
-    bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length()
-    return unscaled.to_bytes(bits // 8 + 1, "big", signed=True)
 
 
 def avro_name(name: str) -> str:
@@ -201,13 +185,11 @@ def _texts(column: pa.Array, form: JsonForm, name: str) -> pa.Array:
         return column.cast(TEXT)
     if pa.types.is_floating(kind):
         texts = value_texts(column) if form is JsonForm.DOCUMENT else _float_texts(column)
-        # JSON has no numbers that are none; Connect writes these texts.
+        # JSON has no numbers that are none.
         return pc.if_else(pc.is_finite(column), texts, _quote(texts))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _quote(escaped_texts(column.cast(TEXT)))
-    if pa.types.is_decimal(kind) and form is JsonForm.CONNECT:
-        return _connect_decimals(column)
-    if _is_moment(kind) and form in _NUMBERS_OF_TIMES and getattr(kind, "tz", None) is None:
+    if _is_moment(kind) and form is JsonForm.DEBEZIUM and getattr(kind, "tz", None) is None:
         whole = pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
         return column.cast(whole).cast(TEXT)
     if pa.types.is_struct(kind):
@@ -217,14 +199,15 @@ def _texts(column: pa.Array, form: JsonForm, name: str) -> pa.Array:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
         return _list_texts(column, lengths, json_texts(column.flatten(), form, name=name), "[", "]")
-    if isinstance(column, pa.ExtensionArray) or _is_bytes(kind) or pa.types.is_decimal(kind) or _is_moment(kind):
+    if isinstance(column, pa.ExtensionArray) or is_binary_type(kind) or pa.types.is_decimal(kind) or _is_moment(kind):
         return _quote(value_texts(column))
     raise TerminalError(
         f"column {name} has type {kind}, which JSON of sink kafka cannot say: leave it out", column=name
     )
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
+def is_binary_type(kind: pa.DataType) -> bool:
+    """True for bytes of any length."""
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
 
 
@@ -247,7 +230,7 @@ def _map_texts(column: pa.MapArray, form: JsonForm, name: str) -> pa.Array:
         return _list_texts(column, lengths, object_texts([("key", named), ("value", values)], len(keys)), "[", "]")
     if pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type):
         return _list_texts(column, lengths, joined(named, _text(":"), values), "{", "}")
-    # Connect has no other way for keys that are no text.
+    # As Kafka Connect's converter has keys that are no text.
     return _list_texts(column, lengths, joined(_text("["), named, _text(","), values, _text("]")), "[", "]")
 
 
@@ -256,12 +239,6 @@ def _list_texts(column: pa.Array, lengths: NDArray[np.int64], values: pa.Array, 
     lists = pa.LargeListArray.from_arrays(offsets, values)
     texts = joined(_text(opening), pc.binary_join(lists, _text(",")), _text(closing))
     return pc.if_else(column.is_valid(), texts, pa.scalar(None, TEXT))
-
-
-def _connect_decimals(column: pa.Array) -> pa.Array:
-    """Base64 of the unscaled value: big-endian two's complement, the fewest bytes."""
-    scale = column.type.scale
-    return _each(column, lambda value: f'"{b64encode(decimal_bytes(int(value.scaleb(scale, EXACT)))).decode()}"')
 
 
 def _each(column: pa.Array, write: Callable[[Any], str]) -> pa.Array:
@@ -283,11 +260,11 @@ def _parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
         return lambda value: UUID(value).bytes
     if pa.types.is_floating(kind):
         return float
-    if form is JsonForm.AVRO and (pa.types.is_decimal(kind) or _is_bytes(kind)):
+    if form is JsonForm.AVRO and (pa.types.is_decimal(kind) or is_binary_type(kind)):
         return lambda value: value
     if pa.types.is_decimal(kind):
-        return _decimal_of_bytes(kind.scale) if form is JsonForm.CONNECT else Decimal
-    if _is_bytes(kind):
+        return Decimal
+    if is_binary_type(kind):
         return b64decode
     if _is_moment(kind):
         return lambda value: value if isinstance(value, int) else _units(value, kind)
@@ -310,13 +287,6 @@ def _entries(value: Any) -> Any:
     if isinstance(value, Mapping):
         return value.items()
     return [(each["key"], each.get("value")) if isinstance(each, Mapping) else each for each in value]
-
-
-def _decimal_of_bytes(scale: int) -> Callable[[str], Decimal]:
-    def parse(text: str) -> Decimal:
-        return Decimal(int.from_bytes(b64decode(text), "big", signed=True)).scaleb(-scale, EXACT)
-
-    return parse
 
 
 def _units(text: str, kind: pa.DataType) -> int:

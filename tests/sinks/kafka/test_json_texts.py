@@ -13,7 +13,7 @@ from icefloe.sinks.json_texts import JsonForm, json_texts, parser
 
 NOON = datetime(2026, 11, 22, 12, 0, 0, 5)
 NANOS = 1795348800000005001
-READABLE, DEBEZIUM, CONNECT = JsonForm.READABLE, JsonForm.DEBEZIUM, JsonForm.CONNECT
+READABLE, DEBEZIUM = JsonForm.READABLE, JsonForm.DEBEZIUM
 LONG = Decimal("-9999999999999999999999999999999999.9999")
 
 GOLDEN = [
@@ -58,20 +58,12 @@ def test_each_type_has_its_text(kind, value, readable, debezium) -> None:
     assert json_texts(column, DEBEZIUM, name="c").to_pylist() == ["null", debezium, "null"]
 
 
-@pytest.mark.parametrize("form", [READABLE, DEBEZIUM, CONNECT])
+@pytest.mark.parametrize("form", [READABLE, DEBEZIUM])
 @pytest.mark.parametrize(("kind", "value", "readable", "debezium"), GOLDEN, ids=IDS)
 def test_each_text_is_read_back_as_its_value(kind, value, readable, debezium, form) -> None:
     column = pa.array([value, None], kind)
     values = [parser(kind, form)(json.loads(text)) for text in json_texts(column, form, name="c").to_pylist()]
     assert pa.array(values, kind).equals(column)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [("1.50", '"AJY="'), ("-0.01", '"/w=="'), ("0.00", '"AA=="'), ("1.28", '"AIA="')]
-)
-def test_a_decimal_of_connect_is_its_unscaled_bytes(value, text) -> None:
-    column = pa.array([Decimal(value)], pa.decimal128(9, 2))
-    assert json_texts(column, CONNECT, name="c").to_pylist() == [text]
 
 
 def test_not_a_number_is_a_text() -> None:

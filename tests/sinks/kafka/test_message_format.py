@@ -28,7 +28,6 @@ ROWS = [
 STAGED = Staged(number=7, table=TYPES, parts=[ROWS])
 FORMATS: dict[str, dict[str, Any]] = {
     "json": {},
-    "json with schemas": {"json_schema": True},
     "avro": {"format": "avro", "schema_registry": {"url": "mock://tests"}},
 }
 
@@ -135,7 +134,7 @@ def test_a_promotion_that_changes_the_bytes_of_keys_is_known(name, envelope, pro
         table = pa.schema([pa.field("id", kind, nullable=False)])
         staged = Staged(number=7, table=table, parts=[[("INSERT", value)]])
         keys.append(sent_by(format_, staged)[0].sent_key)
-        types.append(fixed_types(staged.batch, has_schemas=format_.options.has_schemas))
+        types.append(fixed_types(staged.batch, is_avro=name == "avro"))
     assert (keys[0] == keys[1]) is (types[0] == types[1])
 
 

@@ -135,7 +135,7 @@ def widened(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, _widened(field.type)) for field in schema])
 
 
-def fixed_types(batch: ProvenBatch, *, has_schemas: bool) -> Mapping[str, str]:
+def fixed_types(batch: ProvenBatch, *, is_avro: bool) -> Mapping[str, str]:
     """Types of key columns whose promotion would change the bytes of keys, by column.
 
     A date becomes a timestamp, another number. The schema of a decimal gets another precision.
@@ -143,7 +143,7 @@ def fixed_types(batch: ProvenBatch, *, has_schemas: bool) -> Mapping[str, str]:
     return {
         field.name: str(field.type)
         for field in key_schema(batch)
-        if pa.types.is_date(field.type) or (has_schemas and pa.types.is_decimal(field.type))
+        if pa.types.is_date(field.type) or (is_avro and pa.types.is_decimal(field.type))
     }
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any, ClassVar, Final, Literal, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -40,7 +39,6 @@ class KafkaOptions:
     Attributes:
         topic: its placeholders are replaced already.
         state_topic: the compacted topic that says what is delivered; default: ``<topic>.icefloe``.
-        transaction_topic: the topic of BEGIN and END of each batch, as Debezium has it; None: there is none.
         bootstrap_servers: None: the connection has them.
         partitions: of a new topic; None: the broker's default.
         replication_factor: of new topics; None: the broker's default.
@@ -50,12 +48,10 @@ class KafkaOptions:
 
     topic: str
     state_topic: str = ""
-    transaction_topic: str | None = None
     bootstrap_servers: str | None = None
     settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     envelope: Literal["debezium", "plain"] = "debezium"
     format: Literal["json", "avro"] = "json"
-    json_schema: bool = False
     schema_registry: RegistryOptions | None = None
     duplicates: Duplicates = "fail"
     tombstones: bool = True
@@ -73,20 +69,16 @@ class KafkaOptions:
 
     def __post_init__(self) -> None:
         """Refuses names that no topic has, keys that do not fit together, and numbers below 1."""
-        topics = {"topic": self.topic, "state_topic": self.tokens, "transaction_topic": self.transaction_topic}
-        names = {key: name for key, name in topics.items() if name is not None}
-        for key, name in names.items():
+        for key, name in (("topic", self.topic), ("state_topic", self.tokens)):
             if name in (".", "..") or not _TOPIC.fullmatch(name):
                 raise TerminalError(
                     f"sink.{key} is {name!r}, which is no name of a topic: use up to 249 letters, digits, dots, _ and "
                     "-",
                     key=f"sink.{key}",
                 )
-        if len({*names.values()}) < len(names):
+        if self.topic == self.tokens:
             raise TerminalError(
-                f"sink.topic, sink.state_topic and sink.transaction_topic name {self.topic} twice: give each a name of "
-                "its own",
-                key="sink.topic",
+                f"sink.topic and sink.state_topic are both {self.topic}: give each a name of its own", key="sink.topic"
             )
         if (self.format == "avro") != (self.schema_registry is not None):
             raise TerminalError(
@@ -104,11 +96,6 @@ class KafkaOptions:
     def tokens(self) -> str:
         """The name of the state topic."""
         return self.state_topic or f"{self.topic}.icefloe"
-
-    @property
-    def has_schemas(self) -> bool:
-        """True if messages carry their schemas or name them."""
-        return self.format == "avro" or self.json_schema
 
 
 _FENCED: Final = frozenset(
@@ -151,8 +138,6 @@ _LEAST_BYTES: Final = 1_000
 """Of the largest message that the client lets itself be set to."""
 _REGISTRY_TRIES: Final = 4
 """The registry's client sends a request so many times."""
-_BELIEVED_SECONDS: Final = 2.0
-"""A login that is refused for so long will be refused."""
 
 
 class FencedError(Exception):
@@ -237,11 +222,6 @@ def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedE
     )
 
 
-def is_login(error: KafkaError | None) -> bool:
-    """True for a login that the brokers refused."""
-    return error is not None and error.code() in _LOGIN
-
-
 def _missing_right(code: int, request: KafkaRequest) -> str | None:
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         return f"{request.right} on topic {request.topic}"
@@ -267,7 +247,6 @@ class KafkaClients:
     seconds: float
     _admin: AdminClient | None = None
     _errors: dict[int, KafkaError] = field(default_factory=dict)
-    _first_error_at: float = 0.0
 
     @classmethod
     def of(cls, options: KafkaOptions, connection: Mapping[str, Any]) -> Self:
@@ -367,14 +346,8 @@ class KafkaClients:
         client.poll(0)
         # That all brokers are down is no more than the end of what the errors before it say.
         told = [error for code, error in self._errors.items() if code != KafkaError._ALL_BROKERS_DOWN]
-        others = [error for error in told if not is_login(error)]
+        others = [error for error in told if error.code() not in _LOGIN]
         return next(iter([*reversed(others), *reversed(told), *self._errors.values()]), None)
-
-    def is_login_refused(self, client: AdminClient | Producer) -> bool:
-        """True if all brokers have refused the login for a while, longer than a restart."""
-        error = self.connection_error(client)
-        are_all_down = KafkaError._ALL_BROKERS_DOWN in self._errors
-        return is_login(error) and are_all_down and monotonic() - self._first_error_at >= _BELIEVED_SECONDS
 
     def answered(self, *asked: AdminClient | Producer) -> None:
         """Forget errors of connections, reported or not."""
@@ -383,8 +356,6 @@ class KafkaClients:
         self._errors.clear()
 
     def _note(self, error: KafkaError) -> None:
-        if not self._errors:
-            self._first_error_at = monotonic()
         # The last one of its kind, at the end.
         self._errors.pop(error.code(), None)
         self._errors[error.code()] = error

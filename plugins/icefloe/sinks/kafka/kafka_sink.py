@@ -1,7 +1,7 @@
 """The kafka sink, and the delivery of a part in bounded transactions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from random import SystemRandom
 from time import monotonic, sleep
@@ -17,13 +17,19 @@ from icefloe.sinks.kafka.message_format import Encoder, MessageFormat
 from icefloe.sinks.kafka.topic_batches import (
     BegunOnTopic,
     TopicBatches,
-    key_schema_changed,
-    keys_would_move,
     part_role,
     present_topic,
     topic_missing,
 )
-from icefloe.sinks.kafka.topic_state import Headers, PartProgress, StateTopic, TopicState, TransactionProducer, part_key
+from icefloe.sinks.kafka.topic_state import (
+    Headers,
+    PartProgress,
+    StateTopic,
+    TopicState,
+    TransactionProducer,
+    part_key,
+    require_placement,
+)
 from icefloe.sinks.kafka.topics import lacks_oldest, may_be_compacted, most_bytes, retained_messages
 from icefloe.sinks.key_changes import one_row_per_key
 from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink, superseded
@@ -73,7 +79,7 @@ class KafkaSink(Sink):
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Records that the batch begins; see the package."""
         encoder = self._format.encoder(batch)
-        return self._until_decided(partial(self._batches.begin, batch, encoder)).facts()
+        return asdict(self._until_decided(partial(self._batches.begin, batch, encoder)))
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
         """Sends the part."""
@@ -83,9 +89,9 @@ class KafkaSink(Sink):
         )  # fmt: skip
         return self._until_decided(sender.send)
 
-    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:  # noqa: ARG002
         """Records that the batch is whole."""
-        self._until_decided(partial(self._batches.finish, batch, BegunOnTopic(**begun), deliveries))
+        self._until_decided(partial(self._batches.finish, batch, BegunOnTopic(**begun)))
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes that the topic retains."""
@@ -173,8 +179,7 @@ class PartSender:
             FencedError: another process sends this part; look again.
             SupersededError: a later batch was begun.
         """
-        if self.begun.key_schema_id not in (None, self.encoder.key_schema_id):
-            raise key_schema_changed(self.options, self.encoder.key_schema_id, self.begun.key_schema_id)
+        self._require_placement(key_schema_id=self.encoder.key_schema_id)
         # Asked for in each try: an administrator may have raised it since the last one.
         taken_bytes = most_bytes(self.clients, self.options.topic)
         if taken_bytes is None:
@@ -258,12 +263,11 @@ class PartSender:
         if not partitions:
             raise topic_missing(self.options)
         # Partitions are only ever added, so those of every message before were no more.
-        if partitions != self.begun.partitions:
-            raise keys_would_move(
-                f"topic {self.options.topic} got {partitions} partitions while batch {self.batch.batch_number} was "
-                f"delivered, and had {self.begun.partitions}"
-            )
+        self._require_placement(partitions=partitions)
         producer.commit()
+
+    def _require_placement(self, **found: int | None) -> None:
+        require_placement(self.options.topic, asdict(self.begun), found)
 
     def _headers(self, events: Any) -> list[Headers]:
         number, pipeline = str(self.batch.batch_number).encode(), self.batch.origin.pipeline.encode()

@@ -4,7 +4,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from time import time_ns
 from typing import Any, Final, NamedTuple
@@ -33,11 +33,10 @@ from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.schemas import (
     PREFIX,
     AvroRegistry,
-    ConnectSchema,
+    AvroSchema,
     avro_schema,
-    connect_schemas,
-    struct_schema,
     to_avro,
+    value_schema,
 )
 from icefloe.sinks.sink import SchemaOf
 
@@ -59,16 +58,13 @@ class MessageFormat:
 
     def encoder(self, batch: ProvenBatch) -> "Encoder":
         """Writes the messages of a batch."""
-        schemas = connect_schemas(batch, is_debezium=self._is_debezium) if self.options.has_schemas else None
-        registry = self._registry if self._is_avro else None
-        return Encoder(batch, self._form, schemas, registry, is_debezium=self._is_debezium)
+        return Encoder(batch, self._form, self._registry if self._is_avro else None, is_debezium=self._is_debezium)
 
     def changes(self, schema: pa.Schema) -> "RetainedChanges":
         """Reads messages back."""
         if self._is_avro:
             return RetainedChanges(schema, JsonForm.AVRO, self._registry.read, is_debezium=self._is_debezium)
-        payload = partial(json_payload, has_schema=self.options.json_schema)
-        return RetainedChanges(schema, self._form, payload, is_debezium=self._is_debezium)
+        return RetainedChanges(schema, self._form, json.loads, is_debezium=self._is_debezium)
 
     def changes_as_written(
         self, messages: Iterable[Message], schema_of: SchemaOf, *, first_batch: int
@@ -91,7 +87,7 @@ class MessageFormat:
         schema = widened(rows.schema)
         found = [json.loads(text) for text in row_texts(key_rows(rows, schema), self._form).to_pylist()]
         if self._is_avro:
-            found = [to_avro(key, struct_schema(schema, name="key")) for key in found]
+            found = [*map(to_avro(pa.struct(list(schema))), found)]
         return {key_text(key) for key in found}
 
     @cached_property
@@ -108,9 +104,7 @@ class MessageFormat:
 
     @property
     def _form(self) -> JsonForm:
-        if self.options.has_schemas:
-            return JsonForm.CONNECT
-        return JsonForm.DEBEZIUM if self._is_debezium else JsonForm.READABLE
+        return JsonForm.DEBEZIUM if self._is_debezium or self._is_avro else JsonForm.READABLE
 
 
 class Messages(NamedTuple):
@@ -126,7 +120,6 @@ class Encoder:
     Avro takes about ten times as long as JSON: it has no columns to be joined.
 
     Args:
-        schemas: Connect's, of ``key`` and ``value``; None: messages carry none.
         registry: for Avro; None: messages are JSON.
         is_debezium: False: rows with their change columns.
     """
@@ -135,21 +128,21 @@ class Encoder:
         self,
         batch: ProvenBatch,
         form: JsonForm,
-        schemas: Mapping[str, ConnectSchema] | None = None,
         registry: AvroRegistry | None = None,
         *,
         is_debezium: bool,
     ) -> None:
         self._batch = batch
         self._form = form
-        self._schemas = schemas or {}
         self._is_debezium = is_debezium
         self._key = key_schema(batch)
         self._writers: dict[str, _Writer] = {}
         if registry is not None:
-            self._writers = {
-                of: _Writer(registry, of, schema) for of, schema in self._schemas.items() if schema["fields"]
-            }
+            columns = {"key": self._key, "value": value_schema(batch, is_debezium=is_debezium)}
+            for of, schema in columns.items():
+                if schema.names:
+                    written = avro_schema(of, schema, batch=batch, is_debezium=is_debezium)
+                    self._writers[of] = _Writer(registry, of, schema, written)
 
     @property
     def key_schema_id(self) -> int | None:
@@ -204,16 +197,13 @@ class Encoder:
 
     def _messages(self, of: str, texts: pa.Array) -> list[bytes | None]:
         writer = self._writers.get(of)
-        if self._schemas and writer is None:
-            texts = joined(_text(f'{{"schema":{_compact(self._schemas[of])},"payload":'), texts, _text("}"))
         messages = texts.cast(pa.large_binary()).to_pylist()
         return messages if writer is None else [None if each is None else writer.write(each) for each in messages]
 
 
 class _Writer:
-    def __init__(self, registry: AvroRegistry, of: str, connect: ConnectSchema) -> None:
-        schema = avro_schema(connect)
-        self._connect = connect
+    def __init__(self, registry: AvroRegistry, of: str, columns: pa.Schema, schema: AvroSchema) -> None:
+        self._value = to_avro(pa.struct(list(columns)))
         self._parsed = parse_schema(schema)
         self.schema_id = registry.register(of, schema)
         self._prefix = PREFIX.pack(0, self.schema_id)
@@ -222,7 +212,7 @@ class _Writer:
     def write(self, text: bytes) -> bytes:
         out = io.BytesIO()
         out.write(self._prefix)
-        schemaless_writer(out, self._parsed, to_avro(json.loads(text), self._connect))
+        schemaless_writer(out, self._parsed, self._value(json.loads(text)))
         return out.getvalue()
 
 
@@ -313,12 +303,6 @@ class RetainedChanges:
 
     def _payload(self, message: bytes | None) -> Any:
         return None if message is None else self._read_payload(message)
-
-
-def json_payload(text: bytes, *, has_schema: bool) -> Any:
-    """The payload in JSON, with or without schema."""
-    value = json.loads(text)
-    return value["payload"] if has_schema else value
 
 
 def key_text(key: object) -> str:

@@ -1,13 +1,14 @@
-"""Schemas of Kafka Connect, of Avro, and in a registry."""
+"""Schemas and values of Avro, with the logical names of Kafka Connect and Debezium, and their registry."""
 
 import io
 import json
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial
 from struct import Struct
-from typing import Any, Final, TypeAlias, TypedDict, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -19,8 +20,8 @@ from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.pipeline.url import is_address
 from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.json_texts import EXACT, avro_name
-from icefloe.sinks.kafka.events import SOURCE, key_schema
+from icefloe.sinks.json_texts import avro_name, is_binary_type
+from icefloe.sinks.kafka.events import SOURCE
 
 _TIMES: Final[Mapping[str, str]] = {
     "date32[day]": "Date",
@@ -29,13 +30,11 @@ _TIMES: Final[Mapping[str, str]] = {
     "timestamp[us]": "MicroTimestamp",
     "timestamp[ns]": "NanoTimestamp",
 }
-_TYPES: Final[Mapping[str, str]] = {
-    "int8": "int", "int16": "int", "int32": "int", "int64": "long", "float": "float", "double": "double",
-    "boolean": "boolean", "string": "string", "bytes": "bytes",
-}  # fmt: skip
 AvroSchema: TypeAlias = str | list[Any] | dict[str, Any]
 """A type by its name, a union, or a type with its keys, as JSON."""
-_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+_SOURCE_NAME: Final = "io.debezium.connector.icefloe.Source"
+_BLOCK_NAME: Final = "event.block"
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 Answer = TypeVar("Answer")
 PREFIX: Final = Struct(">bI")
 """Confluent's wire format: a zero, then the id of the schema."""
@@ -52,179 +51,130 @@ _FIRST_OWN_CODE: Final = 10_000
 _NO_RIGHT: Final = 403
 
 
-class ConnectSchema(TypedDict, total=False):
-    """A schema of Kafka Connect as JSON.
-
-    Attributes:
-        type: such as ``int64``, ``struct``, ``array``, ``map``.
-        optional: True if null is a value.
-        name: of a struct, or of a logical type.
-        field: of the struct whose schema this is.
-    """
-
-    type: str
-    optional: bool
-    name: str
-    version: int
-    parameters: Mapping[str, str]
-    field: str
-    fields: Sequence["ConnectSchema"]
-    items: "ConnectSchema"
-    keys: "ConnectSchema"
-    values: "ConnectSchema"
-
-
-def connect_schemas(batch: ProvenBatch, *, is_debezium: bool) -> Mapping[str, ConnectSchema]:
-    """Schemas of ``key`` and ``value``, in Debezium's envelope or not."""
-    name = f"{batch.origin.pipeline}.{batch.origin.table}"
-    key = struct_schema(key_schema(batch), name=f"{name}.Key")
+def value_schema(batch: ProvenBatch, *, is_debezium: bool) -> pa.Schema:
+    """The columns of a message: Debezium's envelope, or the row with its change columns."""
     if not is_debezium:
         changes = [batch.schema.field(column) for column in ChangeColumns.ALL]
         changes = [
             field.with_type(pa.string()) if field.name == ChangeColumns.SNAPSHOT_ID else field for field in changes
         ]
-        return {"key": key, "value": struct_schema(pa.schema([*changes, *batch.shown_schema]), name=f"{name}.Value")}
-    image = struct_schema(batch.shown_schema, name=f"{name}.Value", optional=True)
-    fields: list[ConnectSchema] = [
-        {**image, "field": "before"},
-        {**image, "field": "after"},
-        {**struct_schema(SOURCE, name="io.debezium.connector.icefloe.Source"), "field": "source"},
-        {"type": "string", "optional": False, "field": "op"},
-        *(ConnectSchema(type="int64", optional=True, field=time) for time in ("ts_ms", "ts_us", "ts_ns")),
-        {**_TRANSACTION, "field": "transaction"},
-    ]
-    envelope: ConnectSchema = {
-        "type": "struct",
-        "fields": fields,
-        "optional": False,
-        "name": f"{name}.Envelope",
-        "version": 2,
-    }
-    return {"key": key, "value": envelope}
+        return pa.schema([*changes, *batch.shown_schema])
+    image = pa.struct(list(batch.shown_schema))
+    return pa.schema([
+        pa.field("before", image),
+        pa.field("after", image),
+        pa.field("source", pa.struct(list(SOURCE)), nullable=False),
+        pa.field("op", pa.string(), nullable=False),
+        *(pa.field(time, pa.int64()) for time in ("ts_ms", "ts_us", "ts_ns")),
+        pa.field("transaction", _TRANSACTION),
+    ])  # fmt: skip
 
 
-_TRANSACTION: Final[ConnectSchema] = {
-    "type": "struct",
-    "fields": [
-        {"type": "string", "optional": False, "field": "id"},
-        {"type": "int64", "optional": False, "field": "total_order"},
-        {"type": "int64", "optional": False, "field": "data_collection_order"},
-    ],
-    "optional": True,
-    "name": "event.block",
-    "version": 1,
-}
+_TRANSACTION: Final = pa.struct([
+    pa.field("id", pa.string(), nullable=False),
+    pa.field("total_order", pa.int64(), nullable=False),
+    pa.field("data_collection_order", pa.int64(), nullable=False),
+])  # fmt: skip
 
 
-def struct_schema(schema: pa.Schema, *, name: str, optional: bool = False) -> ConnectSchema:
-    """The schema of a struct of these columns.
+def avro_schema(of: str, columns: pa.Schema, *, batch: ProvenBatch, is_debezium: bool) -> AvroSchema:
+    """The Avro schema of ``key`` or ``value``."""
+    table = f"{batch.origin.pipeline}.{batch.origin.table}"
+    if of == "key":
+        return record_schema(columns, f"{table}.Key")
+    if not is_debezium:
+        return record_schema(columns, f"{table}.Value")
+    envelope = f"{table}.Envelope"
+    names = {"before": f"{table}.Value", "after": f"{table}.Value", "source": _SOURCE_NAME, "transaction": _BLOCK_NAME}
+    return record_schema(columns, envelope, {f"{envelope}.{column}": name for column, name in names.items()})
 
-    >>> struct_schema(pa.schema([pa.field("on", pa.date32(), nullable=False)]), name="t.Key")["fields"]
-    [{'type': 'int32', 'name': 'io.debezium.time.Date', 'version': 1, 'optional': False, 'field': 'on'}]
+
+def record_schema(columns: pa.Schema, name: str, names: Mapping[str, str] = _NO_NAMES) -> AvroSchema:
+    """The record of some columns; a column that may be null is a union with null.
+
+    Args:
+        names: of records inside, by their path, which is their name otherwise.
+
+    >>> record_schema(pa.schema([pa.field("on", pa.date32(), nullable=False)]), "t.Key")["fields"]
+    [{'name': 'on', 'type': {'type': 'int', 'connect.name': 'io.debezium.time.Date'}}]
     """
-    fields: list[ConnectSchema] = [
-        {**_schema(field, name=f"{name}.{field.name}"), "field": field.name} for field in schema
-    ]
-    return {"type": "struct", "fields": fields, "optional": optional, "name": name}
-
-
-def _schema(field: pa.Field, *, name: str) -> ConnectSchema:
-    return {**_type(field.type, name), "optional": field.nullable}
-
-
-def _type(kind: pa.DataType, name: str) -> ConnectSchema:
-    if isinstance(kind, pa.BaseExtensionType):
-        return {"type": "string", "name": "io.debezium.data.Uuid", "version": 1}
-    if str(kind) in _TIMES:
-        logical = f"io.debezium.time.{_TIMES[str(kind)]}"
-        return {"type": "int32" if pa.types.is_date(kind) else "int64", "name": logical, "version": 1}
-    if pa.types.is_timestamp(kind):
-        return {"type": "string", "name": "io.debezium.time.ZonedTimestamp", "version": 1}
-    if pa.types.is_decimal(kind):
-        parameters = {"scale": str(kind.scale), "connect.decimal.precision": str(kind.precision)}
-        return {
-            "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "version": 1, "parameters": parameters
-        }  # fmt: skip
-    if pa.types.is_struct(kind):
-        return struct_schema(pa.schema(list(kind)), name=name)
-    if pa.types.is_map(kind):
-        keys, values = _schema(kind.key_field, name=f"{name}.key"), _schema(kind.item_field, name=f"{name}.value")
-        return {"type": "map", "keys": keys, "values": values}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return {"type": "array", "items": _schema(kind.value_field, name=f"{name}.element")}
-    return {"type": _plain(kind, name)}
-
-
-def _plain(kind: pa.DataType, name: str) -> str:
-    if pa.types.is_boolean(kind):
-        return "boolean"
-    if pa.types.is_integer(kind):
-        return f"int{kind.bit_width}"
-    if pa.types.is_floating(kind):
-        return "float" if kind.bit_width == 32 else "double"
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return "bytes"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
-        return "string"
-    column = name.rpartition(".")[2]
-    raise TerminalError(
-        f"column {column} has type {kind}, which schemas of sink kafka cannot say: leave it out", column=column
-    )
-
-
-def avro_schema(connect: ConnectSchema) -> AvroSchema:
-    """The Avro schema of a Connect schema; an optional one is a union with null.
-
-    >>> avro_schema({"type": "int64", "optional": True})
-    ['null', 'long']
-    """
-    return _Schemas().union(connect, connect.get("name", ""))
+    return _Schemas(names).record(columns, name)
 
 
 class _Schemas:
     """Avro names each record once; later mentions are the name alone."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, object] = {}
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        self._known: dict[str, pa.Schema] = {}
 
-    def union(self, connect: ConnectSchema, path: str) -> AvroSchema:
-        own = self._type(connect, path)
-        return ["null", own] if connect["optional"] else own
-
-    def _type(self, connect: ConnectSchema, path: str) -> AvroSchema:
-        match connect["type"]:
-            case "struct":
-                return self._record(connect)
-            case "array":
-                return {"type": "array", "items": self.union(connect["items"], f"{path}.element")}
-            case "map" if connect["keys"]["type"] == "string":
-                return {"type": "map", "values": self.union(connect["values"], f"{path}.value")}
-            case "map":
-                # Avro's maps have texts as keys.
-                fields: list[ConnectSchema] = [
-                    {**connect["keys"], "field": "key"},
-                    {**connect["values"], "field": "value"},
-                ]
-                return {"type": "array", "items": self._record({"fields": fields, "name": f"{path}.Entry"})}
-            case simple:
-                return _logical(connect, _TYPES[simple])
-
-    def _record(self, connect: ConnectSchema) -> AvroSchema:
-        name = ".".join(avro_name(part) for part in connect["name"].split("."))
+    def record(self, columns: pa.Schema, path: str) -> AvroSchema:
+        given = self._names.get(path, path)
+        name = ".".join(avro_name(part) for part in given.split("."))
         if name in self._known:
-            if self._known[name] != connect["fields"]:
+            if not self._known[name].equals(columns):
                 raise _ambiguous("two structs", name)
             return name
-        self._known[name] = connect["fields"]
+        self._known[name] = columns
         fields: list[AvroSchema] = []
         taken: dict[str, str] = {}
-        for field in connect["fields"]:
-            other = taken.setdefault(avro_name(field["field"]), field["field"])
-            if other != field["field"]:
-                raise _ambiguous(f"columns {other} and {field['field']}", avro_name(other))
-            own = {"name": avro_name(field["field"]), "type": self.union(field, f"{connect['name']}.{field['field']}")}
-            fields.append({**own, "default": None} if field["optional"] else own)
+        for column in columns:
+            written = avro_name(column.name)
+            if (other := taken.setdefault(written, column.name)) != column.name:
+                raise _ambiguous(f"columns {other} and {column.name}", written)
+            own = {"name": written, "type": self._union(column, f"{given}.{column.name}")}
+            fields.append({**own, "default": None} if column.nullable else own)
         return {"type": "record", "name": name, "fields": fields}
+
+    def _union(self, field: pa.Field, path: str) -> AvroSchema:
+        own = self._type(field.type, path)
+        return ["null", own] if field.nullable else own
+
+    def _type(self, kind: pa.DataType, path: str) -> AvroSchema:
+        if isinstance(kind, pa.BaseExtensionType):
+            return {"type": "string", "connect.name": "io.debezium.data.Uuid"}
+        if str(kind) in _TIMES:
+            plain = "int" if pa.types.is_date(kind) else "long"
+            return {"type": plain, "connect.name": f"io.debezium.time.{_TIMES[str(kind)]}"}
+        if pa.types.is_timestamp(kind):
+            return {"type": "string", "connect.name": "io.debezium.time.ZonedTimestamp"}
+        if pa.types.is_decimal(kind):
+            return {
+                "type": "bytes", "logicalType": "decimal", "scale": kind.scale, "precision": kind.precision,
+                "connect.name": "org.apache.kafka.connect.data.Decimal",
+            }  # fmt: skip
+        if pa.types.is_struct(kind):
+            return self.record(pa.schema(list(kind)), path)
+        if pa.types.is_map(kind):
+            if _is_text(kind.key_type):
+                return {"type": "map", "values": self._union(kind.item_field, f"{path}.value")}
+            # Avro's maps have texts as keys.
+            fields = [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
+            return {"type": "array", "items": self.record(pa.schema(fields), f"{path}.Entry")}
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            return {"type": "array", "items": self._union(kind.value_field, f"{path}.element")}
+        return _plain(kind, path)
+
+
+def _plain(kind: pa.DataType, path: str) -> str:
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_integer(kind):
+        return "long" if kind.bit_width == 64 else "int"
+    if pa.types.is_floating(kind):
+        return "float" if kind.bit_width == 32 else "double"
+    if is_binary_type(kind):
+        return "bytes"
+    if _is_text(kind) or pa.types.is_null(kind):
+        return "string"
+    column = path.rpartition(".")[2]
+    raise TerminalError(
+        f"column {column} has type {kind}, which Avro of sink kafka cannot say: leave it out", column=column
+    )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _ambiguous(columns: str, name: str) -> TerminalError:
@@ -233,38 +183,33 @@ def _ambiguous(columns: str, name: str) -> TerminalError:
     )
 
 
-def _logical(connect: ConnectSchema, kind: str) -> AvroSchema:
-    if connect.get("name") == _DECIMAL:
-        parameters = connect["parameters"]
-        sizes = {"scale": int(parameters["scale"]), "precision": int(parameters["connect.decimal.precision"])}
-        return {"type": kind, "logicalType": "decimal", **sizes, "connect.name": _DECIMAL}
-    return {"type": kind, "connect.name": connect["name"]} if "name" in connect else kind
+def to_avro(kind: pa.DataType) -> Callable[[Any], Any]:
+    """From a value in Debezium's JSON to the Avro value of its type.
+
+    >>> to_avro(pa.struct({"a b": pa.decimal128(9, 2)}))({"a b": "1.50"})
+    {'a_b': Decimal('1.50')}
+    """
+    convert = _converter(kind)
+    return lambda value: None if value is None else convert(value)
 
 
-def to_avro(value: Any, connect: ConnectSchema) -> Any:
-    """The Avro value of a payload in Connect's JSON."""
-    if value is None:
-        return None
-    match connect["type"]:
-        case "struct":
-            fields = connect["fields"]
-            return {avro_name(field["field"]): to_avro(value[field["field"]], field) for field in fields}
-        case "array":
-            return [to_avro(each, connect["items"]) for each in value]
-        case "map" if connect["keys"]["type"] == "string":
-            return {key: to_avro(item, connect["values"]) for key, item in value.items()}
-        case "map":
-            return [
-                {"key": to_avro(key, connect["keys"]), "value": to_avro(item, connect["values"])} for key, item in value
-            ]
-        case "bytes" if connect.get("name") == _DECIMAL:
-            unscaled = int.from_bytes(b64decode(value), "big", signed=True)
-            return Decimal(unscaled).scaleb(-int(connect["parameters"]["scale"]), EXACT)
-        case "bytes":
-            return b64decode(value)
-        case "float" | "double":
-            return float(value)
-    return value
+def _converter(kind: pa.DataType) -> Callable[[Any], Any]:
+    if pa.types.is_struct(kind):
+        fields = [(field.name, avro_name(field.name), to_avro(field.type)) for field in kind]
+        return lambda value: {written: convert(value[name]) for name, written, convert in fields}
+    if pa.types.is_map(kind):
+        key, item = to_avro(kind.key_type), to_avro(kind.item_type)
+        if _is_text(kind.key_type):
+            return lambda value: {name: item(each) for name, each in value.items()}
+        return lambda value: [{"key": key(name), "value": item(each)} for name, each in value]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        element = to_avro(kind.value_type)
+        return lambda value: [element(each) for each in value]
+    if pa.types.is_decimal(kind):
+        return Decimal
+    if is_binary_type(kind):
+        return b64decode
+    return float if pa.types.is_floating(kind) else lambda value: value
 
 
 class AvroRegistry:

@@ -1,9 +1,7 @@
 """The owner of a topic, and its batches, which begin before their parts and end after them."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from time import time_ns
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch
@@ -14,14 +12,16 @@ from icefloe.sinks.kafka.topic_state import (
     BATCH_KEY,
     CLAIM_KEY,
     SETTINGS,
+    Placement,
     StartedBatch,
     StateTopic,
     TopicClaim,
     TopicState,
     TransactionProducer,
+    require_placement,
 )
 from icefloe.sinks.kafka.topics import Topic, end_offsets, find_topic, holds_messages, make_topic
-from icefloe.sinks.sink import PartDelivery, refuse_other_record, superseded
+from icefloe.sinks.sink import refuse_other_record, superseded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +39,6 @@ class BegunOnTopic:
     partitions: int
     destination: str
     key_schema_id: int | None = None
-
-    def facts(self) -> Mapping[str, object]:
-        """The answer of `Sink.begin`; the fields again."""
-        return {name: fact for name, fact in asdict(self).items() if fact is not None}
 
 
 class TopicBatches:
@@ -92,8 +88,8 @@ class TopicBatches:
             state, topic = self._log.look(), present_topic(self._clients, self._options)
             last, new = state.batch, self._started(state, topic, batch, encoder)
             begun = BegunOnTopic(
-                generation=new.generation, partitions=new.partitions, destination=f"topic {topic.name} ({topic.id})",
-                key_schema_id=new.key_schema_id,
+                generation=new.generation, partitions=topic.partitions, destination=f"topic {topic.name} ({topic.id})",
+                key_schema_id=encoder.key_schema_id,
             )  # fmt: skip
             refuse_other_record(
                 batch, None if last is None else last.order, new.generation, place=f"topic {topic.name}",
@@ -115,10 +111,10 @@ class TopicBatches:
             if (batch.begins_anew or is_first) and is_filled:
                 truncation = _truncation(encoder, topic) if batch.begins_anew else None
                 new = replace(new, starts=tuple(end_offsets(self._clients, topic)))
-            _open(producer, self._options, batch, new, truncation)
+            _open(producer, self._options, new, truncation)
         return begun
 
-    def finish(self, batch: ProvenBatch, begun: BegunOnTopic, deliveries: Sequence[PartDelivery]) -> None:
+    def finish(self, batch: ProvenBatch, begun: BegunOnTopic) -> None:
         """Record that all parts of a batch are delivered; errors as in `begin`."""
         with self._deciding() as producer:
             last = self._log.look().batch
@@ -128,10 +124,7 @@ class TopicBatches:
             if is_late:
                 raise superseded(batch, f"topic {self._options.topic}")
             if last.state != "finished":
-                producer.begin()
-                _mark(producer, self._options, batch, "END", events=sum(each.documents for each in deliveries))
-                producer.record(BATCH_KEY, replace(last, state="finished"))
-                producer.commit()
+                producer.commit_record(BATCH_KEY, replace(last, state="finished"))
 
     def _deciding(self) -> TransactionProducer:
         return TransactionProducer(self._clients, self._options, "decides")
@@ -142,8 +135,6 @@ class TopicBatches:
             options.tokens: (1, SETTINGS),
             options.topic: (options.partitions, options.topic_settings),
         }
-        if options.transaction_topic is not None:
-            wanted[options.transaction_topic] = (1, {})
         for name, (partitions, settings) in wanted.items():
             if find_topic(self._clients, name) is None:
                 make_topic(
@@ -180,28 +171,26 @@ class TopicBatches:
             )
         self._require_owner(state.claim, batch.origin)
         return StartedBatch(
-            generation=state.claim.generation, batch_number=batch.batch_number, state="open", topic_id=topic.id,
-            partitions=topic.partitions, identity=batch.identity,
-            starts=() if state.batch is None else state.batch.starts,
-            key_types=fixed_types(batch, has_schemas=self._options.has_schemas), key_schema_id=encoder.key_schema_id,
-            cut=batch.cut,
+            generation=state.claim.generation, batch_number=batch.batch_number, state="open",
+            placement=Placement(
+                topic_id=topic.id, partitions=topic.partitions, identity=batch.identity,
+                key_types=fixed_types(batch, is_avro=self._options.format == "avro"),
+                key_schema_id=encoder.key_schema_id,
+            ),
+            starts=() if state.batch is None else state.batch.starts, cut=batch.cut,
         )  # fmt: skip
 
     def _refuse_changed(self, last: StartedBatch, new: StartedBatch, batch: ProvenBatch) -> None:
         """Raise if the topic, the partition of a key, or the parts of a begun batch are not those of the last try."""
-        options, name = self._options, batch.origin.pipeline
-        if last.topic_id != new.topic_id:
-            raise _made_again(options, last)
-        for fault in _moves(last, new, options.topic):
-            raise keys_would_move(fault)
+        name = batch.origin.pipeline
         # Messages of an owner before count no longer.
-        if last.generation == new.generation and last.key_schema_id != new.key_schema_id:
-            raise key_schema_changed(options, new.key_schema_id, last.key_schema_id)
+        if last.generation == new.generation:
+            require_placement(self._options.topic, asdict(last.placement), asdict(new.placement))
         # Numbers of parts say nothing of their rows if the batch is divided otherwise now.
         is_begun = last.order == new.order and last.state != "fencing"
         if is_begun and last.cut and batch.cut not in ("", last.cut):
             raise TerminalError(
-                f"topic {options.topic} may have rows of batch {batch.batch_number} of {name}; its staged files "
+                f"topic {self._options.topic} may have rows of batch {batch.batch_number} of {name}; its staged files "
                 "were lost and made again in other parts, so rows would come twice or be missing: put the files back "
                 f"(storage, changelog.path), or load the table again with icefloe reset {name}"
             )
@@ -230,8 +219,8 @@ def present_topic(clients: KafkaClients, options: KafkaOptions, *, last: Started
     topic = find_topic(clients, options.topic)
     if topic is None:
         raise topic_missing(options)
-    if last is not None and topic.id != last.topic_id:
-        raise _made_again(options, last)
+    if last is not None:
+        require_placement(topic.name, asdict(last.placement), {"topic_id": topic.id})
     return topic
 
 
@@ -240,41 +229,6 @@ def topic_missing(options: KafkaOptions) -> TerminalError:
     return TerminalError(
         f"topic {options.topic} is missing: it was deleted with the changes in it; make the pipeline begin again "
         "with icefloe reset and another sink.topic"
-    )
-
-
-def keys_would_move(fault: str) -> TerminalError:
-    """The error of keys that would change their bytes or partition."""
-    return TerminalError(
-        f"{fault}: keys would move, and their changes lose their order; undo that, load the table again with icefloe "
-        "reset, or deliver to another sink.topic"
-    )
-
-
-def key_schema_changed(options: KafkaOptions, now: int | None, before: int | None) -> TerminalError:
-    """The error of another id for the schema of keys."""
-    return keys_would_move(
-        f"the schema registry gives the keys of topic {options.topic} the schema id {now}, and gave them {before}"
-    )
-
-
-def _moves(last: StartedBatch, new: StartedBatch, topic: str) -> Iterator[str]:
-    number = last.batch_number
-    if last.partitions != new.partitions:
-        yield f"topic {topic} has {new.partitions} partitions, and had {last.partitions} in batch {number}"
-    if last.identity != new.identity:
-        now, before = (", ".join(each.identity) or "missing" for each in (new, last))
-        yield f"the key of topic {topic} is {now}, and was {before} in batch {number}"
-    promoted = {name: kind for name, kind in last.key_types.items() if new.key_types.get(name) != kind}
-    if promoted:
-        were = ", ".join(f"{name}, which was {kind}" for name, kind in promoted.items())
-        yield f"the type of a column of the key of topic {topic} has changed since batch {number} ({were})"
-
-
-def _made_again(options: KafkaOptions, last: StartedBatch) -> TerminalError:
-    return TerminalError(
-        f"topic {options.topic} was deleted and made again since batch {last.batch_number}, so its earlier changes are "
-        "gone: load the table again with icefloe reset"
     )
 
 
@@ -288,31 +242,11 @@ def _truncation(encoder: Encoder, topic: Topic) -> bytes:
     return message
 
 
-def _open(
-    producer: TransactionProducer, options: KafkaOptions, batch: ProvenBatch, record: StartedBatch,
-    truncation: bytes | None,
-) -> None:  # fmt: skip
+def _open(producer: TransactionProducer, options: KafkaOptions, record: StartedBatch, truncation: bytes | None) -> None:
     """Lets the parts begin; a load says in each partition that it begins again."""
     producer.begin()
     if truncation is not None:
-        for partition in range(record.partitions):
+        for partition in range(record.placement.partitions):
             producer.send(options.topic, key=None, value=truncation, headers=[], partition=partition)
-    _mark(producer, options, batch, "BEGIN")
     producer.record(BATCH_KEY, record)
     producer.commit()
-
-
-def _mark(
-    producer: TransactionProducer, options: KafkaOptions, batch: ProvenBatch, status: str, *, events: int | None = None
-) -> None:
-    """Send BEGIN, or END with the events of all parts, as Debezium does."""
-    if options.transaction_topic is None:
-        return
-    number = str(batch.batch_number)
-    collections = None if events is None else [{"data_collection": batch.origin.table, "event_count": events}]
-    value = {
-        "status": status, "id": number, "ts_ms": time_ns() // 10**6, "event_count": events,
-        "data_collections": collections,
-    }  # fmt: skip
-    text = json.dumps(value, ensure_ascii=False).encode()
-    producer.send(options.transaction_topic, key=json.dumps({"id": number}).encode(), value=text, headers=[])

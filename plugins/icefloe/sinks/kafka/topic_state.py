@@ -49,17 +49,52 @@ class TopicClaim(Origin):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The facts that decide on the partition of a key: while they stay, it stays.
+
+    Attributes:
+        topic_id: a topic that is made again has another.
+        key_types: types of the key's columns whose promotion would move keys, by column.
+        key_schema_id: the registry's id in the bytes of keys; None: there is none.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    topic_id: str
+    partitions: int
+    identity: tuple[str, ...]
+    key_types: Annotated[Mapping[str, str], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
+    key_schema_id: Annotated[int | None, LEFT_OUT_IF_NONE] = None
+
+
+_PLACED_BY: Final[Mapping[str, str]] = {
+    "topic_id": "id",
+    "partitions": "number of partitions",
+    "identity": "key",
+    "key_types": "type of a column of the key",
+    "key_schema_id": "schema id of the key",
+}
+
+
+def require_placement(topic: str, before: Mapping[str, object], now: Mapping[str, object]) -> None:
+    """Raise unless these facts of a `Placement` are as they were."""
+    for name, found in now.items():
+        if found != before[name]:
+            raise TerminalError(
+                f"topic {topic} was made again, or its keys would move: its {_PLACED_BY[name]} is "
+                f"{found or 'missing'}, and was {before[name] or 'missing'}; undo that, load the table again with "
+                "icefloe reset, or deliver to another sink.topic"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartedBatch:
     """The last batch that was begun.
 
     Attributes:
         state: ``fencing``: its parts may not begin yet, and neither truncation nor ``starts`` of its load is written;
             ``open``: they may; ``finished``: all are delivered.
-        topic_id: a topic that is made again has another.
-        partitions: number of them; while it stays, so does the partition of a key.
         starts: offset of each partition at which the last load begins.
-        key_types: types of the key's columns whose promotion would move keys, by column.
-        key_schema_id: the registry's id in the bytes of keys, if any.
         cut: as ``ProvenBatch.cut``.
     """
 
@@ -69,12 +104,8 @@ class StartedBatch:
     generation: int
     batch_number: int
     state: Literal["fencing", "open", "finished"]
-    topic_id: str
-    partitions: int
-    identity: tuple[str, ...]
+    placement: Placement
     starts: tuple[int, ...]
-    key_types: Annotated[Mapping[str, str], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
-    key_schema_id: Annotated[int | None, LEFT_OUT_IF_NONE] = None
     cut: Annotated[str, LEFT_OUT_IF_EMPTY] = ""
 
     @property

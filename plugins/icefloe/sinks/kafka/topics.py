@@ -23,7 +23,6 @@ from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaRequest, error_
 
 Answer = TypeVar("Answer")
 
-_LOOK_SECONDS: Final = 0.2
 _SPARE_SECONDS: Final = 5
 """The client gives up by itself after the time that one request may take."""
 _USUAL_BYTES: Final = 2**20
@@ -232,21 +231,13 @@ def _answer(
 
 
 def _awaited(clients: KafkaClients, answer: "Future[Answer]", request: KafkaRequest) -> Answer:
-    # The client's own errors are only time limits: those of the connection say more.
-    give_up = monotonic() + clients.seconds + _SPARE_SECONDS
-    while True:
-        try:
-            found = answer.result(timeout=_LOOK_SECONDS)
-        except TimeoutError as cause:
-            # The client goes on to try a login that was refused.
-            if clients.is_login_refused(clients.admin) or monotonic() > give_up:
-                error = clients.connection_error(clients.admin)
-                raise error_of(error or KafkaError(KafkaError._TIMED_OUT), request) from cause
-        except KafkaException as cause:
-            error = clients.connection_error(clients.admin) if cause.args[0].code() == KafkaError._TIMED_OUT else None
-            if error is not None:
-                raise error_of(error, request) from cause
+    try:
+        found = answer.result(timeout=clients.seconds + _SPARE_SECONDS)
+    except (TimeoutError, KafkaException) as cause:
+        if isinstance(cause, KafkaException) and cause.args[0].code() != KafkaError._TIMED_OUT:
             raise
-        else:
-            clients.answered(clients.admin)
-            return found
+        # The client's own error is only a time limit: those of the connection say more.
+        error = clients.connection_error(clients.admin)
+        raise error_of(error or KafkaError(KafkaError._TIMED_OUT), request) from cause
+    clients.answered(clients.admin)
+    return found
