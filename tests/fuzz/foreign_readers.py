@@ -21,7 +21,7 @@ from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalog_errors import decoded_metadata, reading_metadata
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.deletes.deleted_positions import read_deletion_vectors, read_position_deletes
+from icefloe.iceberg.deletes.deleted_positions import DeletionVectors, read_position_deletes
 from icefloe.iceberg.history.loaded_table import MetadataVersion
 from icefloe.iceberg.manifests.manifest_avro import read_manifest_entries, read_manifest_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -117,7 +117,7 @@ def _read_vector(path: Path, record_count: int | None = None) -> list[BitMap64]:
     blob = path.read_bytes()
     counts = {len(blob_of(vector)): len(vector) for vector in VECTORS}
     written = write_blob(path, blob, data_file="f", record_count=record_count or counts.get(len(blob), 1000))
-    return read_deletion_vectors([written], io=local_io(), table="db.t")
+    return [DeletionVectors(io=local_io(), table="db.t", memory_bytes=1).read(written)]
 
 
 def _forged(blob: bytes) -> bytes:

@@ -1,10 +1,10 @@
 """Data files and delete files as a task needs them, in the plan's documents."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from pyiceberg.types import (
 
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT
 
-__all__ = ["DataFile", "DeleteFile", "RowGroups"]
+__all__ = ["DataFile", "DeleteFile"]
 
 
 Constant = bool | int | float | str | None
@@ -95,6 +95,25 @@ class DataFile:
     def noun(self) -> str:
         """Name of this kind of file in sentences."""
         return "data file"
+
+    def parts(self, row_groups: Sequence[tuple[int, int]]) -> list[Self]:
+        """Each row group as a file of its own, by (rows, bytes) of all of them."""
+        found, rows_before = [], 0
+        for number, (rows, size_bytes) in enumerate(row_groups):
+            part = RowGroups(first=number, stop=number + 1, size_bytes=size_bytes)
+            row_id = None if self.first_row_id is None else self.first_row_id + rows_before
+            found.append(replace(self, record_count=rows, first_row_id=row_id, row_groups=part))
+            rows_before += rows
+        return found
+
+    def joined(self, *others: Self) -> Self:
+        """A part of a file and the next parts of it as one."""
+        parts = [self, *others]
+        groups = [part.row_groups for part in parts if part.row_groups is not None]
+        joined = RowGroups(
+            first=groups[0].first, stop=groups[-1].stop, size_bytes=sum(group.size_bytes for group in groups)
+        )
+        return replace(self, record_count=sum(part.record_count for part in parts), row_groups=joined)
 
     def inherited_row_ids(self, row_ids: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
         """Row ids from the file, otherwise by position; nulls without ``first_row_id``, whatever the file says."""

@@ -82,22 +82,15 @@ def test_a_data_file_of_another_task_is_refused(tmp_path: Path) -> None:
         deleted([], one).of(two, [])
 
 
-def test_position_delete_files_are_read_ahead_where_storage_is_far(tmp_path: Path) -> None:
-    files = [data_file(tmp_path, f"data-{number}", 9) for number in range(3)]
+def test_the_delete_files_of_a_data_file_are_read_at_once_where_storage_is_far(tmp_path: Path) -> None:
+    file = data_file(tmp_path, "data", 9)
     written = [
-        write_position_deletes(tmp_path / f"positions-{number}", [(file.path, number), (file.path, 8)])
-        for number, file in enumerate(files)
+        *(write_position_deletes(tmp_path / f"positions-{number}", [(file.path, number)]) for number in range(2)),
+        write_deletion_vector(tmp_path / "vector", BitMap64([2]), data_file=file.path),
     ]
-    keys = write_equality_deletes(tmp_path / "keys", column("id", pa.array([7])), [1])
-    far = [replace(each, path=FAR + each.path) for each in written]
     io = FarIO(at_once=3)
-    positions = deleted([far[0], keys, *far[1:]], *files, io=io)
-    assert positions.of(files[0], [0]) == {0: BitMap64([0, 8])}
-    assert sorted(io.opened) == [each.path for each in far]
-    assert [positions.of(files[place], [place + 1]) for place in (1, 2)] == [
-        {2: BitMap64([1, 8])},
-        {3: BitMap64([2, 8])},
-    ]
+    positions = deleted([replace(each, path=FAR + each.path) for each in written], file, io=io)
+    assert positions.of(file, range(3)) == {number: BitMap64([number]) for number in range(3)}
     assert len(io.opened) == 3
 
 

@@ -1,26 +1,17 @@
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from pyiceberg.io import FileIO
 from pyroaring import BitMap64
 
 from iceberg.counting_io import CountingIO
-from iceberg.far_io import FAR, FarIO
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
-from icefloe.iceberg.data_file import DeleteFile, FileContent
-from icefloe.iceberg.deletes.deleted_positions import (
-    VectorPrefetch,
-    decode_deletion_vector,
-    neighbours,
-    read_deletion_vectors,
-    windows,
-)
+from icefloe.iceberg.data_file import DeleteFile
+from icefloe.iceberg.deletes.deleted_positions import DeletionVectors, decode_deletion_vector
 from support.tables.written_deletes import MAGIC, blob_of, framed, write_blob, write_deletion_vector
 from support.tables.written_tables import local_io
 
@@ -35,9 +26,12 @@ RUNS = bytes.fromhex("0000001fd1d339640100000000000000000000003b300000010000e703
 GOLDEN = [(ARRAYS, BitMap64([0, 3, 4, 5, 70_000, 2**32 + 5])), (RUNS, BitMap64(range(1000)))]
 
 
+def read_by(io: FileIO) -> Callable[[DeleteFile], BitMap64]:
+    return DeletionVectors(io=io, table="db.t", memory_bytes=1 << 20).read
+
+
 def read(delete_file: DeleteFile) -> BitMap64:
-    [positions] = read_deletion_vectors([delete_file], io=local_io(), table="db.t")
-    return positions
+    return read_by(local_io())(delete_file)
 
 
 @pytest.mark.parametrize(("blob", "positions"), GOLDEN, ids=["arrays", "runs"])
@@ -122,103 +116,36 @@ def test_a_missing_file_is_gone(tmp_path: Path) -> None:
         read(written)
 
 
-MIB = 1 << 20
-
-
-def vector(path: str, offset: int | None, size: int | None, data_file: str = "a") -> DeleteFile:
-    return DeleteFile(
-        path=path, content=FileContent.POSITION_DELETES, file_format="PUFFIN", spec_id=0, record_count=1,
-        file_size_bytes=1 << 40, sequence_number=1, referenced_data_file=data_file, content_offset=offset,
-        content_size_bytes=size,
-    )  # fmt: skip
-
-
-def shared_puffin(path: Path, bitmaps: Mapping[str, BitMap64]) -> dict[int, DeleteFile]:
-    """Deletion vectors by number in one file, for data files by path."""
-    content, vectors = b"PFA1", {}
-    for number, (data_file, positions) in enumerate(bitmaps.items()):
+def shared_puffin(path: Path, bitmaps: Mapping[str, BitMap64]) -> list[DeleteFile]:
+    """Deletion vectors in one file, for data files by path."""
+    content, vectors = b"PFA1", []
+    for data_file, positions in bitmaps.items():
         blob = blob_of(positions)
-        written = write_blob(path, blob, data_file=data_file, record_count=len(positions), before=content)
-        vectors[number] = written
+        vectors.append(write_blob(path, blob, data_file=data_file, record_count=len(positions), before=content))
         content += blob
     path.write_bytes(content)
-    return {number: replace(each, file_size_bytes=len(content)) for number, each in vectors.items()}
+    return vectors
 
 
-def test_the_vectors_of_a_shared_file_are_read_at_once_and_each_once(tmp_path: Path) -> None:
+def test_a_small_file_is_read_once_for_all_of_its_vectors(tmp_path: Path) -> None:
     bitmaps = {f"data-{number}": BitMap64([number, 7 * number, 2**33 + number]) for number in range(50)}
     io = CountingIO()
     vectors = shared_puffin(tmp_path / "dv.puffin", bitmaps)
-    held = VectorPrefetch(vectors, data_files=list(bitmaps), io=io, table="db.t", memory_bytes=MIB)
-    assert not io.opened
-    assert [held[number] for number in vectors] == list(bitmaps.values())
+    assert list(map(read_by(io), vectors)) == list(bitmaps.values())
     assert dict(io.opened) == {"dv.puffin": 1}
 
 
-def test_no_more_vectors_are_held_than_fit_and_each_is_still_right(tmp_path: Path) -> None:
-    bitmaps = {f"data-{number}": BitMap64([number]) for number in range(9)}
-    io = CountingIO()
-    vectors = shared_puffin(tmp_path / "dv.puffin", bitmaps)
-    size_bytes = vectors[0].size_bytes
-    held = VectorPrefetch(vectors, data_files=list(bitmaps), io=io, table="db.t", memory_bytes=3 * size_bytes)
-    assert [held[number] for number in vectors] == list(bitmaps.values())
-    assert dict(io.opened) == {"dv.puffin": 3}
-    assert held[0] == bitmaps["data-0"]
-    assert dict(io.opened) == {"dv.puffin": 4}
+def test_of_a_large_file_only_the_vector_is_read(tmp_path: Path) -> None:
+    written = write_blob(
+        tmp_path / "dv.puffin", ARRAYS, data_file=DATA_FILE, record_count=6, before=bytes(9 << 20), after=RUNS
+    )
+    assert read(written) == GOLDEN[0][1]
+    with pytest.raises(TerminalError, match="is damaged: it lies at"):
+        read(replace(written, content_size_bytes=1 << 60))
 
 
-def test_requests_go_out_together_where_storage_is_far(tmp_path: Path) -> None:
-    io = FarIO(at_once=4)
-    vectors = {
-        number: write_deletion_vector(tmp_path / f"dv-{number}", BitMap64([number]), data_file="a")
-        for number in range(8)
-    }
-    far = {number: replace(each, path=FAR + each.path) for number, each in vectors.items()}
-    held = VectorPrefetch(far, data_files=["a"], io=io, table="db.t", memory_bytes=1)
-    assert [held[number] for number in far] == [BitMap64([number]) for number in far]
-    assert len(io.opened) == 8
-
-
-def test_the_vector_that_is_damaged_is_named_also_where_others_were_asked_for(tmp_path: Path) -> None:
-    vectors = shared_puffin(tmp_path / "dv.puffin", {name: BitMap64([1, 2]) for name in "abc"})
-    damaged = vectors | {1: replace(vectors[1], record_count=3)}
-    held = VectorPrefetch(damaged, data_files=["a", "b", "c"], io=CountingIO(), table="db.t", memory_bytes=MIB)
+def test_the_vector_that_is_damaged_is_named_also_where_others_are_in_its_file(tmp_path: Path) -> None:
+    one, two, _ = shared_puffin(tmp_path / "dv.puffin", {name: BitMap64([1, 2]) for name in "abc"})
+    assert read(one) == BitMap64([1, 2])
     with pytest.raises(TerminalError, match=r"of data file b in table db.t is damaged: it holds 2 positions, but"):
-        held[0]
-    outside = vectors | {2: replace(vectors[2], content_offset=1 << 60)}
-    held = VectorPrefetch(outside, data_files=["a", "b", "c"], io=CountingIO(), table="db.t", memory_bytes=MIB)
-    with pytest.raises(TerminalError, match=r"of data file c in table db.t is damaged: it lies at"):
-        held[0]
-
-
-def test_the_ranges_of_one_request_are_near_and_not_too_large() -> None:
-    vectors = {
-        0: vector("p", 4, 100), 1: vector("p", 104 + MIB, 100), 2: vector("p", 205 + 2 * MIB, 100),
-        3: vector("q", 104, 7), 4: vector("q", 111, 9 * MIB), 5: vector("q", 111 + 9 * MIB, 7),
-        6: vector("r", None, None),
-    }  # fmt: skip
-    assert list(neighbours(vectors)) == [(0, 1), (2,), (3,), (4,), (5,), (6,)]
-    assert list(neighbours({0: vector("p", 50 * MIB, 7), 1: vector("p", 50 * MIB + 7, 7)})) == [(0, 1)]
-    assert list(neighbours({})) == []
-
-
-PLACES = st.tuples(st.sampled_from("pq"), st.integers(0, 20 * MIB), st.integers(0, 3 * MIB), st.sampled_from("abcd"))
-
-
-@given(places=st.lists(PLACES, max_size=20), memory_bytes=st.integers(1, 10 * MIB))
-def test_every_vector_is_in_one_window_and_in_one_request(
-    places: list[tuple[str, int, int, str]], memory_bytes: int
-) -> None:
-    vectors = {number: vector(*place) for number, place in enumerate(places)}
-    order = list(windows(vectors, ["d", "a", "b", "c"], memory_bytes=memory_bytes))
-    assert sorted(number for window in order for number in window) == sorted(vectors)
-    asked = ["dabc".index(vectors[number].referenced_data_file or "") for window in order for number in window]
-    assert asked == sorted(asked)
-    for window in order:
-        data_files = {vectors[number].referenced_data_file for number in window}
-        assert len(data_files) == 1 or sum(vectors[number].size_bytes for number in window) <= memory_bytes
-    for one, other in pairwise(order):
-        assert {vectors[n].referenced_data_file for n in one}.isdisjoint(vectors[n].referenced_data_file for n in other)
-    groups = list(neighbours(vectors))
-    assert sorted(number for group in groups for number in group) == sorted(vectors)
-    assert all(len({vectors[number].path for number in group}) == 1 for group in groups)
+        read(replace(two, record_count=3))

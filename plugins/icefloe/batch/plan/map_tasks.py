@@ -7,18 +7,18 @@ from itertools import accumulate, groupby, pairwise, zip_longest
 from operator import attrgetter
 from typing import Any, Final
 
+from pyroaring import FrozenBitMap
+
 from icefloe.batch.plan_document import DeleteState, FileTerms, FileWork, MapTask
-from icefloe.iceberg.data_file import DeleteFile, RowGroups
-from icefloe.iceberg.files.parquet_footer import RowGroupSize
+from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.files.reader import FileReader
-from icefloe.iceberg.scan.delete_file_index import DeleteNumbers
 from icefloe.iceberg.scan.scan_tasks import ScanTask, Term
 from icefloe.storage.requests import map_parallel
 
 __all__ = ["PlannedFile", "map_task_document", "map_tasks"]
 
 Bounds = tuple[object, object]
-_NO_DELETES: Final = DeleteNumbers()
+_NO_DELETES: Final = FrozenBitMap()
 _ROW_GROUP_BYTES: Final = 128 << 20
 """Bytes read of a file for one of its rows, unless the file is smaller: the row group size that writers aim at."""
 _MOST_TASKS_AT_ONCE: Final = 8
@@ -117,7 +117,7 @@ def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tupl
     return [tuple(file.task for file in task) for task in packed]
 
 
-def _differing(sets: Sequence[DeleteNumbers]) -> DeleteNumbers:
+def _differing(sets: Sequence[FrozenBitMap]) -> FrozenBitMap:
     """Delete files that are in some of the sets but not in all."""
     return _NO_DELETES.union(*sets) - sets[0].intersection(*sets)
 
@@ -241,13 +241,13 @@ def _may_be_divided(files: Sequence[ScanTask], least_bytes: float) -> bool:
 def _parts(files: tuple[ScanTask, ...], reader: FileReader, *, map_task_bytes: int) -> Iterator[tuple[ScanTask, ...]]:
     # An error is raised, also of a file that is gone: left to its task, a plan that is made again would be another one.
     groups = [reader.row_groups(file.data_file) for file in files]
-    rows = [group.rows for group in groups[0]]
+    rows = [group.record_count for group in groups[0]]
     counts = [file.data_file.record_count for file in files]
-    are_alike = all([group.rows for group in found] == rows for found in groups)
+    are_alike = all([group.record_count for group in found] == rows for found in groups)
     if len(rows) < 2 or not are_alike or any(count != sum(rows) for count in counts):
         yield files
         return
-    sizes = [sum(of_files[number].size_bytes for of_files in groups) for number in range(len(rows))]
+    sizes = [sum(of_files[number].read_bytes for of_files in groups) for number in range(len(rows))]
     for cut in _cuts(sizes, map_task_bytes):
         yield tuple(_part(file, found, cut) for file, found in zip(files, groups, strict=True))
 
@@ -270,20 +270,11 @@ def _cuts(sizes: Sequence[int], most_bytes: int) -> Iterator[_Cut]:
         yield _Cut(numbers[0], numbers[-1] + 1)
 
 
-def _part(file: ScanTask, groups: Sequence[RowGroupSize], cut: _Cut) -> ScanTask:
+def _part(file: ScanTask, groups: Sequence[DataFile], cut: _Cut) -> ScanTask:
     if cut == _Cut(0, len(groups)):
         return file
-    data_file, taken = file.data_file, groups[cut.first : cut.stop]
-    rows_before = sum(group.rows for group in groups[: cut.first])
-    return replace(
-        file,
-        data_file=replace(
-            data_file,
-            record_count=sum(group.rows for group in taken),
-            first_row_id=None if data_file.first_row_id is None else data_file.first_row_id + rows_before,
-            row_groups=RowGroups(first=cut.first, stop=cut.stop, size_bytes=sum(group.size_bytes for group in taken)),
-        ),
-    )
+    first, *others = groups[cut.first : cut.stop]
+    return replace(file, data_file=first.joined(*others))
 
 
 def map_task_document(map_id: int, tasks: Sequence[ScanTask], delete_files: Mapping[int, DeleteFile]) -> MapTask:
@@ -307,7 +298,7 @@ def _written(terms: Sequence[Term], places: Mapping[int, int]) -> FileTerms:
     # and only differences are written: a set that grows in each of n steps would take n * n / 2 numbers.
     #   step 0   -1 in state 0, +1 in state 1      1: adds d
     #   step 1   -1 in state 1, +1 in state 2      2: adds e
-    states: dict[DeleteNumbers, int] = {_NO_DELETES: 0}
+    states: dict[FrozenBitMap, int] = {_NO_DELETES: 0}
     numbered = [(term.change_ordinal, term.weight, states.setdefault(term.delete_files, len(states))) for term in terms]
     return FileTerms(
         terms=tuple(numbered),
@@ -318,5 +309,5 @@ def _written(terms: Sequence[Term], places: Mapping[int, int]) -> FileTerms:
     )
 
 
-def _places(numbers: DeleteNumbers, places: Mapping[int, int]) -> tuple[int, ...]:
+def _places(numbers: FrozenBitMap, places: Mapping[int, int]) -> tuple[int, ...]:
     return tuple(places[number] for number in numbers)

@@ -14,14 +14,14 @@ import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyiceberg.io import FileIO
+from pyiceberg.io import FileIO, InputStream
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.types import LongType, NestedField, StringType
@@ -33,7 +33,7 @@ from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes, positions_by, runs_of_at_most
 from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.storage.requests import map_parallel
+from icefloe.storage.requests import AT_ONCE, map_parallel
 
 __all__ = ["DeletedPositions"]
 
@@ -41,30 +41,55 @@ __all__ = ["DeletedPositions"]
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _MIN_BYTES: Final = 20
 """Size of a blob without positions: length, magic, a vector that is only its count of 8 bytes, and checksum."""
+_SMALL_FILE_BYTES: Final = 8 << 20
 
 
-def read_deletion_vectors(vectors: Sequence[DeleteFile], *, io: FileIO, table: str) -> list[BitMap64]:
-    """The positions that deletion vectors of one Puffin file delete from their data files.
+class DeletionVectors:
+    """Reads deletion vectors, in any thread.
 
-    One ranged read also fetches the bytes between them.
+    Writers put the vectors of many data files into one Puffin file: if it is small, it is read whole and kept.
+
+    Args:
+        memory_bytes: of the files that are kept, unless one has more.
     """
-    first = vectors[0]
-    opener = data_file_input(io, first.path, table=table, noun=first.noun)
-    with reading_data_file(first.path, table=table, noun=first.noun), opener.open() as source:
-        file_size = source.seek(0, os.SEEK_END)
-        places = []
-        for vector in vectors:
-            with _naming(vector, table):
-                places.append(_place(vector, file_size))
-        start, stop = min(start for start, _ in places), max(stop for _, stop in places)
-        source.seek(start)
-        content = source.read(stop - start)
-    found = []
-    for vector, (first_byte, end) in zip(vectors, places, strict=True):
-        with _naming(vector, table):
-            blob = bytes(content[first_byte - start : end - start])
-            found.append(decode_deletion_vector(blob, record_count=vector.record_count))
-    return found
+
+    def __init__(self, *, io: FileIO, table: str, memory_bytes: int) -> None:
+        self._io = io
+        self._table = table
+        self._small_file = lru_cache(maxsize=max(1, memory_bytes // _SMALL_FILE_BYTES))(self._read_small_file)
+
+    def read(self, vector: DeleteFile) -> BitMap64:
+        """The positions that a vector deletes from its data file."""
+        try:
+            return decode_deletion_vector(self._blob(vector), record_count=vector.record_count)
+        except ValueError as cause:
+            raise TerminalError(
+                f"deletion vector {vector.path} of data file {vector.referenced_data_file} in table {self._table} is "
+                f"damaged: {one_line(cause)}; restore the file"
+            ) from cause
+
+    def _blob(self, vector: DeleteFile) -> bytes:
+        small = self._small_file(vector.path)
+        if small is not None:
+            offset, size = _place(vector, len(small))
+            return small[offset : offset + size]
+        with self._opened(vector.path) as source:
+            offset, size = _place(vector, source.seek(0, os.SEEK_END))
+            source.seek(offset)
+            return source.read(size)
+
+    def _read_small_file(self, path: str) -> bytes | None:
+        with self._opened(path) as source:
+            size = source.seek(0, os.SEEK_END)
+            source.seek(0)
+            return source.read(size) if size <= _SMALL_FILE_BYTES else None
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[InputStream]:
+        noun = "deletion vector"
+        opener = data_file_input(self._io, path, table=self._table, noun=noun)
+        with reading_data_file(path, table=self._table, noun=noun), opener.open() as source:
+            yield source
 
 
 def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
@@ -95,17 +120,6 @@ def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
     return positions
 
 
-@contextmanager
-def _naming(vector: DeleteFile, table: str) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as cause:
-        raise TerminalError(
-            f"deletion vector {vector.path} of data file {vector.referenced_data_file} in table {table} is damaged: "
-            f"{one_line(cause)}; restore the file"
-        ) from cause
-
-
 def _place(vector: DeleteFile, file_size: int) -> tuple[int, int]:
     """Checked against the file's size: a wrong length must not decide what is allocated."""
     offset, size = vector.content_offset, vector.content_size_bytes
@@ -113,99 +127,7 @@ def _place(vector: DeleteFile, file_size: int) -> tuple[int, int]:
         raise ValueError("the table's metadata does not give its place in the file")
     if min(offset, size) < 0 or offset + size > file_size:
         raise ValueError(f"it lies at {offset} with {size} bytes in a file of {file_size}")
-    return offset, offset + size
-
-
-_PARALLEL_READS: Final = 8
-_GAP_BYTES: Final = 1 << 20
-"""The largest gap that is fetched along with its neighbours instead of asking for each of them."""
-_READ_BYTES: Final = 8 << 20
-"""The most that one request fetches, unless one vector is larger."""
-
-
-class VectorPrefetch:
-    """Deletion vectors by number, a window of data files at a time.
-
-    The first vector asked for brings those of the next data files too, as many as fit into memory, by few requests.
-
-    Args:
-        memory_bytes: of the vectors of a window, unless one data file has more.
-    """
-
-    def __init__(
-        self,
-        vectors: Mapping[int, DeleteFile],
-        *,
-        data_files: Sequence[str],
-        io: FileIO,
-        table: str,
-        memory_bytes: int,
-    ) -> None:
-        self._vectors = vectors
-        self._io = io
-        self._table = table
-        planned = list(windows(vectors, data_files, memory_bytes=memory_bytes))
-        self._window_of = {number: window for window in planned for number in window}
-        self._held: dict[int, BitMap64] = {}
-
-    def __getitem__(self, number: int) -> BitMap64:
-        if number not in self._held:
-            # Freed first, so that two windows are never in memory.
-            self._held = {}
-            self._held = self._read(self._window_of[number])
-        return self._held[number]
-
-    def _read(self, window: Collection[int]) -> dict[int, BitMap64]:
-        groups = list(neighbours({number: self._vectors[number] for number in window}))
-
-        def read(group: Sequence[int]) -> list[BitMap64]:
-            members = [self._vectors[number] for number in group]
-            return read_deletion_vectors(members, io=self._io, table=self._table)
-
-        is_near = all(is_local(self._vectors[number].path) for number in window)
-        # Of a local disk one reader takes all there is.
-        found = map_parallel(read, groups, at_once=1 if is_near else _PARALLEL_READS, name="icefloe-deletion-vectors")
-        return {
-            number: bitmap
-            for group, bitmaps in zip(groups, found, strict=True)
-            for number, bitmap in zip(group, bitmaps, strict=True)
-        }
-
-
-def windows(
-    vectors: Mapping[int, DeleteFile], data_files: Sequence[str], *, memory_bytes: int
-) -> Iterator[tuple[int, ...]]:
-    """Vectors of consecutive data files, as many as fit into memory."""
-    by_data_file: dict[str, list[int]] = {path: [] for path in data_files}
-    for number, vector in vectors.items():
-        by_data_file.get(vector.referenced_data_file or "", []).append(number)
-    sizes = [sum(vectors[number].size_bytes for number in numbers) for numbers in by_data_file.values()]
-    for run in runs_of_at_most(memory_bytes, list(by_data_file.values()), sizes):
-        if window := tuple(chain.from_iterable(run)):
-            yield window
-
-
-def neighbours(vectors: Mapping[int, DeleteFile]) -> Iterator[tuple[int, ...]]:
-    """Vectors of one file with little between them, for one request."""
-    # Writers put the vectors of many data files into one Puffin file: sorted by place, neighbours take one request.
-    in_order = sorted(vectors, key=lambda number: (vectors[number].path, *_span(vectors[number])))
-    group: list[int] = []
-    start = stop = 0
-    for number in in_order:
-        offset, size_bytes = _span(vectors[number])
-        is_near = group and vectors[group[-1]].path == vectors[number].path and offset <= stop + _GAP_BYTES
-        if not is_near or max(stop, offset + size_bytes) - start > _READ_BYTES:
-            if group:
-                yield tuple(group)
-            group, start, stop = [], offset, offset
-        group.append(number)
-        stop = max(stop, offset + size_bytes)
-    if group:
-        yield tuple(group)
-
-
-def _span(vector: DeleteFile) -> tuple[int, int]:
-    return vector.content_offset or 0, vector.content_size_bytes or 0
+    return offset, size
 
 
 _PATH: Final = NestedField(2147483546, "file_path", StringType(), required=False)
@@ -272,8 +194,8 @@ def _damaged(what: str, delete_file: DeleteFile, table: str) -> TerminalError:
     return TerminalError(f"delete file {delete_file.path} of table {table} is damaged: {what}; restore the file")
 
 
-_READ_AHEAD_BYTES: Final = 32 << 20
-"""The most bytes of position delete files that are read ahead at once; each file is read whole."""
+_READ_BYTES: Final = 32 << 20
+"""The most bytes of delete files that are read at once; each position delete file is read whole."""
 
 
 class DeletedPositions:
@@ -308,69 +230,49 @@ class DeletedPositions:
             reader=reader,
             memory_bytes=memory_bytes // 2,
         )
-        self._vectors = VectorPrefetch(
-            {
-                delete_id: delete_file
-                for delete_id, delete_file in enumerate(delete_files)
-                if delete_file.is_deletion_vector
-            },
-            data_files=[file.path for file in data_files],
-            io=reader.io,
-            table=reader.table,
-            memory_bytes=memory_bytes // 2,
-        )
+        self._vectors = DeletionVectors(io=reader.io, table=reader.table, memory_bytes=memory_bytes // 2)
 
     def of(self, data_file: DataFile, delete_ids: Iterable[int]) -> dict[int, BitMap64]:
         """Positions by delete file, below the record count; do not change the shared bitmaps.
 
-        The caller checks by sequence number and partition that a delete file applies. An equality delete file that
-        deletes nothing may be missing.
+        The caller checks by sequence number and partition that a delete file applies. A delete file that deletes
+        nothing may be missing.
         """
         if data_file.path not in self._data_files:
             raise ValueError(f"{data_file.path} is not among the {len(self._data_files)} data files of the task")
-        by_key, by_position = set[int](), set[int]()
+        by_key, by_position = set[int](), list[int]()
         for delete_id in delete_ids:
-            is_by_key = self._delete_files[delete_id].content is FileContent.EQUALITY_DELETES
-            (by_key if is_by_key else by_position).add(delete_id)
+            delete_file = self._delete_files[delete_id]
+            if delete_file.content is FileContent.EQUALITY_DELETES:
+                by_key.add(delete_id)
+            elif delete_file.referenced_data_file in {None, data_file.path}:
+                by_position.append(delete_id)
         found = self._equality.of(data_file, by_key)
-        return found | {delete_id: self._by_position(data_file, delete_id) for delete_id in by_position}
+        for delete_id, by_path in self._in_delete_files(by_position).items():
+            found[delete_id] = _below(data_file.record_count, by_path.get(data_file.path, BitMap64()))
+        return found
 
-    def _by_position(self, data_file: DataFile, delete_id: int) -> BitMap64:
-        delete_file = self._delete_files[delete_id]
-        if delete_file.referenced_data_file not in {None, data_file.path}:
-            return BitMap64()
-        if delete_file.is_deletion_vector:
-            positions = self._vectors[delete_id]
-        else:
-            positions = self._positions_in(delete_id).get(data_file.path, BitMap64())
-        return _below(data_file.record_count, positions)
-
-    def _positions_in(self, delete_id: int) -> Mapping[str, BitMap64]:
-        if delete_id not in self._by_data_file:
-            ahead = self._read_ahead(delete_id)
-            read = map_parallel(self._read, ahead, name="icefloe-position-deletes")
-            self._by_data_file |= zip(ahead, read, strict=True)
-        return self._by_data_file[delete_id]
+    def _in_delete_files(self, delete_ids: Sequence[int]) -> Mapping[int, Mapping[str, BitMap64]]:
+        """The positions in delete files, by data file."""
+        known = self._by_data_file
+        found = {delete_id: known[delete_id] for delete_id in delete_ids if delete_id in known}
+        unread = [delete_id for delete_id in delete_ids if delete_id not in found]
+        sizes = [self._delete_files[delete_id].size_bytes for delete_id in unread]
+        for run in runs_of_at_most(_READ_BYTES, unread, sizes):
+            # Of a local disk one reader takes all there is.
+            is_near = is_local(self._delete_files[run[0]].path)
+            read = map_parallel(self._read, run, at_once=1 if is_near else AT_ONCE, name="icefloe-deleted-positions")
+            found |= zip(run, read, strict=True)
+        # A vector is of one data file, which is asked for once.
+        of_many = [delete_id for delete_id in unread if not self._delete_files[delete_id].is_deletion_vector]
+        self._by_data_file |= {delete_id: found[delete_id] for delete_id in of_many}
+        return found
 
     def _read(self, delete_id: int) -> Mapping[str, BitMap64]:
-        return read_position_deletes(self._delete_files[delete_id], self._reader, data_files=self._data_files)
-
-    def _read_ahead(self, delete_id: int) -> list[int]:
-        if is_local(self._delete_files[delete_id].path):
-            return [delete_id]
-        # One after another, a hundred small delete files on an object store would take a hundred round trips.
-        ahead: list[int] = []
-        size_bytes = 0
-        for number in range(delete_id, len(self._delete_files)):
-            delete_file = self._delete_files[number]
-            is_of_keys = delete_file.content is FileContent.EQUALITY_DELETES
-            if is_of_keys or delete_file.is_deletion_vector or number in self._by_data_file:
-                continue
-            size_bytes += delete_file.file_size_bytes
-            if ahead and (size_bytes > _READ_AHEAD_BYTES or len(ahead) == _PARALLEL_READS):
-                break
-            ahead.append(number)
-        return ahead
+        delete_file = self._delete_files[delete_id]
+        if delete_file.is_deletion_vector:
+            return {delete_file.referenced_data_file or "": self._vectors.read(delete_file)}
+        return read_position_deletes(delete_file, self._reader, data_files=self._data_files)
 
 
 def _below(record_count: int, positions: BitMap64) -> BitMap64:

@@ -243,11 +243,14 @@ def _piece_bytes(metadata: pq.FileMetaData, most: int) -> int:
     """0 for whole column chunks."""
     # pyarrow would hold all column chunks of a row group. Writers make row groups of a whole file, too.
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    large = [group for group in groups if group.total_byte_size > most]
-    sizes = (sum(group.column(column).total_compressed_size for column in range(group.num_columns)) for group in large)
-    if max(sizes, default=0) <= most:
+    if max((compressed_bytes(group) for group in groups if group.total_byte_size > most), default=0) <= most:
         return 0
     return max(_LEAST_PIECE_BYTES, most // max(1, metadata.num_columns))
+
+
+def compressed_bytes(group: pq.RowGroupMetaData) -> int:
+    """Bytes of a row group in its file."""
+    return sum(int(group.column(column).total_compressed_size) for column in range(group.num_columns))
 
 
 def _open(source: InputStream, *, pre_buffer: bool, **options: object) -> pq.ParquetFile:

@@ -9,16 +9,13 @@ Source: https://github.com/apache/parquet-format/blob/master/src/main/thrift/par
 import os
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import InputStream
 
 from icefloe.iceberg.unreadable import EncryptedRowsError, UndecodableError
-
-__all__ = ["RowGroupSize"]
-
 
 _LIKELY_BYTES: Final = 64 << 10
 """Most footers are no longer, so that they come with one read."""
@@ -243,23 +240,3 @@ class KeptFooters:
         while self._free_bytes < 0:
             _, oldest = self._kept.popitem(last=False)
             self._free_bytes += oldest.metadata.serialized_size
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowGroupSize:
-    """One row group."""
-
-    rows: int
-    size_bytes: int
-
-    @classmethod
-    def of_footer(cls, metadata: pq.FileMetaData) -> list[Self]:
-        """The row groups of a file, in order."""
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        return [
-            cls(
-                rows=group.num_rows,
-                size_bytes=sum(group.column(column).total_compressed_size for column in range(group.num_columns)),
-            )
-            for group in groups
-        ]

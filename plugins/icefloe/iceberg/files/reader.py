@@ -1,7 +1,7 @@
 """Reads data files: batches in the table's schema with positions, in bounded memory."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,13 +18,14 @@ from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_d
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.files.identical_columns import FileLayout, identical_columns
 from icefloe.iceberg.files.opened_file import KeptProjections, OpenedFile, ProjectedFile, selected_columns
-from icefloe.iceberg.files.parquet_file import DictionaryBound, ParquetRows
-from icefloe.iceberg.files.parquet_footer import KeptFooters, RowGroupSize, read_footer
+from icefloe.iceberg.files.parquet_file import DictionaryBound, ParquetRows, compressed_bytes
+from icefloe.iceberg.files.parquet_footer import KeptFooters, read_footer
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
 from icefloe.storage.local_folders import local_folders, on_local_disk, scratch_file, task_folder
 
 if TYPE_CHECKING:
+    from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
     from icefloe.iceberg.files.avro_file import AvroRows
     from icefloe.iceberg.files.orc_file import OrcRows
 
@@ -136,11 +137,13 @@ class FileReader:
                 layouts.append(FileLayout.of(opened, schema.columns, file.constants))
         return identical_columns((one, other), layouts, io=self.io, table=self.table)
 
-    def row_groups(self, file: DataFile) -> list[RowGroupSize]:
-        """The row groups of a Parquet file, in order, by its footer."""
+    def row_groups(self, file: DataFile) -> list[DataFile]:
+        """The row groups of a Parquet file, in order, each as a file of its own."""
         opener = data_file_input(self.io, file.path, table=self.table)
         with reading_data_file(file.path, table=self.table), opener.open() as source:
-            return RowGroupSize.of_footer(read_footer(source))
+            metadata = read_footer(source)
+            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+            return file.parts([(group.num_rows, compressed_bytes(group)) for group in groups])
 
     @contextmanager
     def open(
@@ -213,6 +216,26 @@ class FileReader:
         size_bytes = rows.dictionary_bytes(columns, most=self.bound.most_dictionary_bytes)
         if size_bytes > self.bound.most_dictionary_bytes:
             self.bound.refuse_dictionaries(size_bytes, place=f"{file.noun} {file.path} of table {self.table}")
+
+    def deleted_positions(
+        self,
+        delete_files: Sequence[DeleteFile],
+        *,
+        equality_schemas: Mapping[tuple[int, ...], TableSchema],
+        data_files: Sequence[DataFile],
+        memory_bytes: int,
+    ) -> "DeletedPositions":
+        """The positions that delete files delete from data files; see there."""
+        # A task without delete files needs none of its modules.
+        from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
+
+        return DeletedPositions(
+            delete_files,
+            equality_schemas=equality_schemas,
+            reader=self,
+            data_files=data_files,
+            memory_bytes=memory_bytes,
+        )
 
     def check_values(self, rows: pa.RecordBatch, file: DataFile) -> None:
         """Stops if a value is not what its type allows.
