@@ -31,23 +31,9 @@ def test_true_and_false_are_filters() -> None:
     assert (parse_filter("true"), parse_filter("FALSE")) == (AlwaysTrue(), AlwaysFalse())
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "rest"),
-    [
-        ("a = 1 or", 9, "its end"),
-        ("a = 1 and b > 2 and c likes 'x'", 21, "\"c likes 'x'\""),
-        ("a = 1e5", 6, "'e5'"),
-        ("a = ", 1, "'a = '"),
-        ("(a = 1", 7, "its end"),
-        ("a in ()", 1, "'a in \\(\\)'"),
-        ("a = null", 1, "'a = null'"),
-        ('"a.b" = 1 or', 13, "its end"),
-        ('"a.b = 1', 1, ""),
-        ("a = 1; drop table t", 6, "'; drop"),
-    ],
-)
-def test_a_text_that_is_no_expression_is_refused_with_the_place(text: str, place: int, rest: str) -> None:
-    with pytest.raises(TerminalError, match=rf"cannot be read at character {place} \(.*{rest}") as refused:
+@pytest.mark.parametrize("text", ["a = 1 or", "a = 1e5", "a = ", "a in ()", '"a.b = 1', "a = 1; drop table t"])
+def test_a_text_that_is_no_expression_is_refused(text: str) -> None:
+    with pytest.raises(TerminalError, match="cannot be read as an Iceberg expression: write one such as") as refused:
         parse_filter(text)
     assert "\n" not in str(refused.value)
 

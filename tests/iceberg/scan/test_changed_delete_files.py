@@ -116,7 +116,9 @@ def test_files_that_stay_have_their_terms_in_groups_without_files_of_the_commit_
     files = ReadFiles(reader, of)
     found = files.data.terms(of)
     assert [term.entry.data_file.path for term in found.single] == ["c", "b2", "b2"]
-    assert [[entry.data_file.path for entry, _ in each.changing()] for each in found.kept] == [["a", "b"]]
+    [(targets, changes)] = found.kept
+    assert [entry.data_file.path for entry in targets.entries] == ["a", "b"]
+    assert changes.keys() == set(targets.reaches)
     assert terms(reader, of) == [{"c": [(1, ["d"])], **{path: [(-1, []), (1, ["d"])] for path in ("b2", "a", "b")}}]
 
 

@@ -1,9 +1,8 @@
 """The known range of a column's values, and filters that it rules out."""
 
-from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pyiceberg.expressions import (
     AlwaysFalse,
@@ -17,14 +16,15 @@ from pyiceberg.expressions import (
     BoundIsNull,
     BoundLessThan,
     BoundLessThanOrEqual,
+    BoundLiteralPredicate,
     BoundNotEqualTo,
     BoundNotIn,
-    BoundNotStartsWith,
+    BoundSetPredicate,
     BoundStartsWith,
     Or,
 )
 
-__all__ = ["ColumnRange", "comparable", "range_condition"]
+__all__ = ["ColumnRange", "comparable", "may_match_ranges"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,32 +44,36 @@ class ColumnRange:
     is_one_value: bool = False
 
 
-RangeCondition = Callable[[Mapping[int, ColumnRange]], bool]
-"""True if a row may match, given the ranges of columns by field id; a column without a range may hold anything."""
+_UNKNOWN: Final = ColumnRange()
+_MOST_VALUES: Final = 200
+"""Longer lists of ``in`` rule out no file: to look through them takes longer."""
 
-_UNKNOWN = ColumnRange()
 
-
-def range_condition(expression: BooleanExpression) -> RangeCondition:
+def may_match_ranges(expression: BooleanExpression, ranges: Mapping[int, ColumnRange]) -> bool:
     """False only if a bound expression without ``not`` is true of no row.
+
+    Args:
+        ranges: by field id; a column without one may hold anything.
 
     >>> from pyiceberg.expressions import LessThan
     >>> from pyiceberg.schema import Schema
     >>> from pyiceberg.types import LongType, NestedField
-    >>> may_match = range_condition(LessThan("a", 5).bind(Schema(NestedField(1, "a", LongType()))))
-    >>> may_match({1: ColumnRange(lower=5)}), may_match({1: ColumnRange(lower=4)}), may_match({})
-    (False, True, True)
+    >>> below = LessThan("a", 5).bind(Schema(NestedField(1, "a", LongType())))
+    >>> [may_match_ranges(below, ranges) for ranges in ({1: ColumnRange(lower=5)}, {1: ColumnRange(lower=4)}, {})]
+    [False, True, True]
     """
     match expression:
         case And():
-            left, right = range_condition(expression.left), range_condition(expression.right)
-            return lambda ranges: left(ranges) and right(ranges)
+            return may_match_ranges(expression.left, ranges) and may_match_ranges(expression.right, ranges)
         case Or():
-            left, right = range_condition(expression.left), range_condition(expression.right)
-            return lambda ranges: left(ranges) or right(ranges)
+            return may_match_ranges(expression.left, ranges) or may_match_ranges(expression.right, ranges)
         case AlwaysTrue() | AlwaysFalse():
-            return lambda _: isinstance(expression, AlwaysTrue)
-    return _leaf(expression)
+            return isinstance(expression, AlwaysTrue)
+    predicate: Any = expression
+    known = ranges.get(predicate.term.ref().field.field_id, _UNKNOWN)
+    if isinstance(predicate, BoundIsNull):
+        return known.may_hold_nulls
+    return known.may_hold_values and _may_hold(predicate, known.lower, known.upper, is_one=known.is_one_value)
 
 
 def comparable(value: Any) -> Any:
@@ -77,66 +81,31 @@ def comparable(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def _leaf(predicate: Any) -> RangeCondition:
-    field_id = predicate.term.ref().field.field_id
-    if isinstance(predicate, BoundIsNull):
-        return lambda ranges: ranges.get(field_id, _UNKNOWN).may_hold_nulls
-    holds = _of_values(predicate)
-
-    def may_match(ranges: Mapping[int, ColumnRange]) -> bool:
-        known = ranges.get(field_id, _UNKNOWN)
-        return known.may_hold_values and holds(known)
-
-    return may_match
-
-
-def _of_values(predicate: Any) -> Callable[[ColumnRange], bool]:
+def _may_hold(predicate: Any, lower: Any, upper: Any, *, is_one: bool) -> bool:
     match predicate:
-        case BoundIn():
-            values = sorted(map(comparable, predicate.value_set))
-            return lambda known: _any_within(values, known)
+        case BoundSetPredicate() if len(predicate.value_set) <= _MOST_VALUES:
+            values = [comparable(value) for value in predicate.value_set]
+        case BoundLiteralPredicate():
+            values = [comparable(predicate.literal.value)]
+        case _:
+            return True
+    value = values[0]
+    match predicate:
+        case BoundIn() | BoundEqualTo():
+            return any((lower is None or lower <= each) and (upper is None or each <= upper) for each in values)
         # Equal bounds would not be enough to rule a file out: NaN is within no bounds, and differs from every value.
-        case BoundNotIn():
-            excluded = {comparable(value) for value in predicate.value_set}
-            return lambda known: not (known.is_one_value and known.lower in excluded)
-        case BoundStartsWith() | BoundNotStartsWith():
-            return _of_prefix(predicate)
-    value = comparable(predicate.literal.value) if hasattr(predicate, "literal") else None
-    match predicate:
-        case BoundEqualTo():
-            return lambda known: _any_within([value], known)
-        case BoundNotEqualTo():
-            return lambda known: not (known.is_one_value and known.lower == value)
+        case BoundNotIn() | BoundNotEqualTo():
+            return not (is_one and lower in values)
         case BoundLessThan():
-            return lambda known: known.lower is None or known.lower < value
+            return lower is None or lower < value
         case BoundLessThanOrEqual():
-            return lambda known: known.lower is None or known.lower <= value
+            return lower is None or lower <= value
         case BoundGreaterThan():
-            return lambda known: known.upper is None or known.upper > value
+            return upper is None or upper > value
         case BoundGreaterThanOrEqual():
-            return lambda known: known.upper is None or known.upper >= value
-    return lambda _: True
-
-
-def _any_within(values: list[Any], known: ColumnRange) -> bool:
-    # The smallest value that is not below the range is inside of it, or no value is.
-    first = 0 if known.lower is None else bisect_left(values, known.lower)
-    return first < len(values) and (known.upper is None or values[first] <= known.upper)
-
-
-def _of_prefix(predicate: Any) -> Callable[[ColumnRange], bool]:
-    prefix = comparable(predicate.literal.value)
-    if isinstance(predicate, BoundStartsWith):
-        return lambda known: (
-            (known.lower is None or known.lower[: len(prefix)] <= prefix)
-            and (known.upper is None or known.upper[: len(prefix)] >= prefix)
-        )
+            return upper is None or upper >= value
+        case BoundStartsWith():
+            size = len(value)
+            return (lower is None or lower[:size] <= value) and (upper is None or upper[:size] >= value)
     # Every text between two texts with the same beginning has that beginning too.
-    return lambda known: (
-        not (
-            known.lower is not None
-            and known.upper is not None
-            and known.lower.startswith(prefix)
-            and known.upper.startswith(prefix)
-        )
-    )
+    return lower is None or upper is None or not (lower.startswith(value) and upper.startswith(value))

@@ -35,7 +35,7 @@ from pyiceberg.expressions import (
     StartsWith,
 )
 from pyiceberg.expressions.literals import AboveMax, BelowMin, DecimalLiteral, DoubleLiteral, FloatLiteral, Literal
-from pyiceberg.expressions.parser import boolean_expression, parse
+from pyiceberg.expressions.parser import parse
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     DecimalType,
@@ -57,7 +57,6 @@ from icefloe.iceberg.schemas.column_paths import fields_by_name, nearest_names
 from icefloe.pipeline.option_values import ExpandedText
 
 _EXAMPLE: Final = "\"day >= '2024-02-29' and (status in ('new', 'paid') or place.city is null)\""
-_SHOWN: Final = 40
 _QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"[^"]*\"""", re.DOTALL)
 _DOT: Final = "\uffff"
 """A dot inside a quoted name, which PyIceberg's grammar refuses."""
@@ -72,14 +71,15 @@ def parse_filter(text: str, *, written: str | None = None) -> BooleanExpression:
     >>> parse_filter("a = 1")
     EqualTo(term=Reference(name='a'), literal=LongLiteral(1))
     """
-    given = ExpandedText.of(text, written)
-    shown = given.written
+    shown = ExpandedText.of(text, written).written
     if not text.strip():
         raise TerminalError(f"filter is empty: write an expression such as {_EXAMPLE}, or remove the key")
     try:
         return parse(_with_hidden_dots(text))
-    except ParseBaseException as error:
-        raise _unreadable(given, max(error.loc, _readable_length(text))) from None
+    except ParseBaseException:
+        raise TerminalError(
+            f"filter {shown!r} cannot be read as an Iceberg expression: write one such as {_EXAMPLE}"
+        ) from None
     except ValidationError:
         raise TerminalError(
             f"filter {shown!r} uses true or false inside and, or, not: use true or false as the whole filter, or write "
@@ -93,17 +93,6 @@ def parse_filter(text: str, *, written: str | None = None) -> BooleanExpression:
         ) from None
 
 
-def _unreadable(given: ExpandedText, place: int) -> TerminalError:
-    rest = given.text[place:].lstrip()
-    at = len(given.text) - len(rest)
-    found = f" at character {at + 1} ({repr(rest[:_SHOWN]) if rest else 'its end'})"
-    if given.text != given.written:
-        found = ", with the values of its variables,"
-    return TerminalError(
-        f"filter {given.written!r} cannot be read{found} as an Iceberg expression: write one such as {_EXAMPLE}"
-    )
-
-
 def _with_hidden_dots(text: str) -> str:
     return _QUOTED.sub(lambda part: part[0].replace(".", _DOT) if part[0].startswith('"') else part[0], text)
 
@@ -115,15 +104,6 @@ def column_name(predicate: Any) -> str:
     ('a.b', 'a.b.c')
     """
     return str(predicate.term.name).replace(_DOT, ".")
-
-
-def _readable_length(text: str) -> int:
-    """Length of the longest beginning that is a complete expression."""
-    try:
-        found = next(boolean_expression.scan_string(_with_hidden_dots(text), max_matches=1), None)
-    except ValueError:
-        return 0
-    return found[2] if found is not None and not text[: found[1]].strip() else 0
 
 
 def comparisons(expression: BooleanExpression) -> Iterator[tuple[str, tuple[Any, ...]]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, EntryStatus
@@ -16,28 +16,7 @@ InForce = Callable[[DeleteNumbers], Sequence[DeleteNumbers]]
 """The delete files in force at some states on a data file of some reach."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptFiles:
-    """The live files of a manifest that stay in a step while delete files change.
-
-    Attributes:
-        changes: the delete files in force before and after the step, by reach; only if they differ.
-    """
-
-    entries: Sequence[DataEntry]
-    paths: frozenset[str]
-    reaches: Sequence[DeleteNumbers]
-    changes: Mapping[DeleteNumbers, tuple[DeleteNumbers, DeleteNumbers]]
-
-    def changing(self) -> Iterator[tuple[DataEntry, tuple[DeleteNumbers, DeleteNumbers]]]:
-        """Files with other delete files in force, with those before and after."""
-        for entry, reach in zip(self.entries, self.reaches, strict=True):
-            change = self.changes.get(reach)
-            if change is not None:
-                yield entry, change
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DeleteTargets:
     """Live files of one manifest that delete files of the batch can reach, with their reach.
 
@@ -57,11 +36,22 @@ class DeleteTargets:
         """The reaches, each once."""
         return frozenset(self.reaches)
 
-    def between(self, in_force: InForce) -> KeptFiles:
+
+class KeptFiles(NamedTuple):
+    """Files that stay in a step while delete files change.
+
+    Attributes:
+        changes: the delete files in force before and after the step, by reach; only if they differ.
+    """
+
+    targets: DeleteTargets
+    changes: Mapping[DeleteNumbers, tuple[DeleteNumbers, DeleteNumbers]]
+
+    @classmethod
+    def between(cls, targets: DeleteTargets, in_force: InForce) -> Self:
         """``in_force`` gives the delete files before and after the step."""
-        pairs = ((reach, in_force(reach)) for reach in self.distinct)
-        changes = {reach: (earlier, later) for reach, (earlier, later) in pairs if earlier != later}
-        return KeptFiles(entries=self.entries, paths=self.paths, reaches=self.reaches, changes=changes)
+        pairs = ((reach, in_force(reach)) for reach in targets.distinct)
+        return cls(targets, {reach: (earlier, later) for reach, (earlier, later) in pairs if earlier != later})
 
 
 class FileTerm(NamedTuple):
@@ -92,34 +82,16 @@ class StepTerms(NamedTuple):
     def each(self) -> Iterator[FileTerm]:
         """All terms, file by file."""
         yield from self.single
-        for files in self.kept:
-            for entry, (earlier, later) in files.changing():
-                yield FileTerm(entry, -1, earlier)
-                yield FileTerm(entry, 1, later)
+        for targets, changes in self.kept:
+            for entry, reach in zip(targets.entries, targets.reaches, strict=True):
+                if reach in changes:
+                    earlier, later = changes[reach]
+                    yield FileTerm(entry, -1, earlier)
+                    yield FileTerm(entry, 1, later)
 
 
-class Difference(NamedTuple):
-    """The data files in which two states of a table can differ.
-
-    Attributes:
-        before: live files of manifests in the earlier state only.
-        after: files of manifests in the later state only, DELETED ones too.
-        kept: files of other manifests that delete files of one state only reach, by manifest.
-    """
-
-    before: Sequence[DataEntry]
-    after: Sequence[DataEntry]
-    kept: Sequence[DeleteTargets]
-    deletes: tuple[DeleteNumbers, DeleteNumbers]
-
-
-def compared_terms(differences: Sequence[Difference], index: DeleteFileIndex) -> StepTerms:
-    """The terms whose sum is the change of a step, without those that cancel.
-
-    Args:
-        differences: of each pair of states that the step consists of, oldest first.
-    """
-    found = [_difference(each, index) for each in differences]
+def summed(found: Sequence[StepTerms]) -> StepTerms:
+    """The terms of one step from those of its pairs of states, oldest first, without those that cancel."""
     # A file that is listed twice may have terms that cancel or add up.
     if len(found) == 1 and not _is_any_listed_twice(found[0]):
         return found[0]._replace(single=_net(found[0].single))
@@ -150,17 +122,31 @@ def loaded_terms(entries: Sequence[DataEntry], deletes: DeleteNumbers, index: De
     return StepTerms([*chain.from_iterable([*by_file.values()][part.first_file : part.stop_file])])
 
 
-def _difference(files: Difference, index: DeleteFileIndex) -> StepTerms:
+def compared_terms(
+    before: Iterable[DataEntry],
+    after: Iterable[DataEntry],
+    kept: Iterable[DeleteTargets],
+    deletes: tuple[DeleteNumbers, DeleteNumbers],
+    index: DeleteFileIndex,
+) -> StepTerms:
+    """The terms of two states of a table.
+
+    Args:
+        before: live files of manifests in the earlier state only.
+        after: files of manifests in the later state only, DELETED ones too.
+        kept: files of other manifests that delete files of one state only reach, by manifest.
+        deletes: the live delete files before and after.
+    """
     # A snapshot that removes file a, adds file b, and adds a delete file d that reaches a and c:
     #   a   -1 with the delete files before
     #   b   +1 with the delete files after
     #   c   -1 before, +1 after: what is left of it are the rows that d deletes, as -1
-    in_force, is_unreached = index.in_force_at(*files.deletes), files.deletes[0] == files.deletes[1]
+    in_force, is_unreached = index.in_force_at(*deletes), deletes[0] == deletes[1]
     left = defaultdict(list)
-    for entry in files.before:
+    for entry in before:
         left[_key(entry)].append(entry)
     single = []
-    for entry in files.after:
+    for entry in after:
         # Manifests of the later state give the order and the row ids. Whether they call a file new does not count.
         was_live, is_live = left.get(_key(entry)), entry.status is not EntryStatus.DELETED
         if was_live:
@@ -172,7 +158,7 @@ def _difference(files: Difference, index: DeleteFileIndex) -> StepTerms:
             single.append(FileTerm(entry, 1, in_force(index.reach(entry))[1]))
     dropped = chain.from_iterable(left.values())
     single += [FileTerm(entry, -1, in_force(index.reach(entry))[0]) for entry in dropped]
-    return StepTerms(single, [kept.between(in_force) for kept in files.kept])
+    return StepTerms(single, [KeptFiles.between(targets, in_force) for targets in kept])
 
 
 def _key(entry: DataEntry) -> tuple[object, ...]:
@@ -183,8 +169,8 @@ def _key(entry: DataEntry) -> tuple[object, ...]:
 def _is_any_listed_twice(terms: StepTerms) -> bool:
     """In two manifests, or with a term of its own."""
     paths = {term.entry.data_file.path for term in terms.single}
-    num_paths = len(paths) + sum(len(files.entries) for files in terms.kept)
-    return len(paths.union(*(files.paths for files in terms.kept))) < num_paths
+    num_paths = len(paths) + sum(len(targets.entries) for targets, _ in terms.kept)
+    return len(paths.union(*(targets.paths for targets, _ in terms.kept))) < num_paths
 
 
 def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:

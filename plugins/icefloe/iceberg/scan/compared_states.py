@@ -23,11 +23,11 @@ from icefloe.iceberg.manifests.manifest_reader import (
 from icefloe.iceberg.manifests.manifest_values import decoded_bound, partition_range
 from icefloe.iceberg.scan.changed_files import (
     DeleteTargets,
-    Difference,
     FileTerm,
     StepTerms,
     compared_terms,
     loaded_terms,
+    summed,
 )
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DataFileNames, DeleteFileIndex, DeleteNumbers, may_meet
 from icefloe.iceberg.step import Step, StepKind
@@ -193,7 +193,6 @@ class ManifestPruning:
         self._is_global = False
         self._partitions: dict[int, set[tuple[Constant, ...]]] = defaultdict(set)
         self._reaches_partitions: set[int] = set()
-        self._ranges: dict[int, Sequence[Sequence[ColumnRange]]] = {}
         self._included: dict[str, bool] = {}
         names = (entry.only_data_file for entry in delete_files)
         self.named = DataFileNames(name for name in names if name is not None)
@@ -228,25 +227,17 @@ class ManifestPruning:
 
     def _may_list(self, manifest: ManifestFile) -> bool:
         types, summaries = self._types.get(manifest.spec_id, ()), manifest.partitions
+        wanted = self._partitions.get(manifest.spec_id, ())
         # Deletes in the partitions day=3 and day=9: a manifest that lists the days 1 to 5 is read, one with 6 to 8 is
         # not.
-        wanted = self._wanted_ranges(manifest.spec_id)
         if summaries is None or len(summaries) != len(types):
             return bool(wanted)
         listed = [_listed(kind, summary) for kind, summary in zip(types, summaries, strict=True)]
-        return any(all(map(may_meet, ranges, listed)) for ranges in wanted)
+        return any(all(map(may_meet, map(_only, types, values), listed)) for values in wanted)
 
-    def _wanted_ranges(self, spec_id: int) -> Sequence[Sequence[ColumnRange]]:
-        if spec_id not in self._ranges:
-            types = self._types.get(spec_id, ())
-            self._ranges[spec_id] = [
-                [
-                    ColumnRange() if kind is None else partition_range(kind, value)
-                    for kind, value in zip(types, values, strict=False)
-                ]
-                for values in self._partitions.get(spec_id, ())
-            ]
-        return self._ranges[spec_id]
+
+def _only(kind: PrimitiveType | None, value: Constant) -> ColumnRange:
+    return ColumnRange() if kind is None else partition_range(kind, value)
 
 
 def _listed(kind: PrimitiveType | None, summary: FieldSummary) -> ColumnRange:
@@ -278,17 +269,17 @@ class DataManifests:
         """The terms whose sum is a step's change, without those that cancel."""
         compared, index = self._deletes.compared[step], self._deletes.index
         if step.kind is not StepKind.INITIAL:
-            return compared_terms([self._difference(each) for each in compared], index)
+            return summed([self._difference(each) for each in compared])
         live = [entry for each in compared for entry in live_entries(self._read([], each.new)[1])]
         return loaded_terms(live, compared[0].deletes[1] if compared else NO_DELETES, index, step)
 
-    def _difference(self, of: Comparison) -> Difference:
+    def _difference(self, of: Comparison) -> StepTerms:
         gone, new = self._read(of.gone, of.new)
         before = entries_before(new, of.after_id) if of.before_id is None else live_entries(gone)
         self._meet(chain(before, new))
         # The same manifest lists the same files, which cancel. Only if delete files changed, some of them count.
         kept = self._reached_in(of.kept) if of.deletes[0] != of.deletes[1] else ()
-        return Difference(before=before, after=new, kept=kept, deletes=of.deletes)
+        return compared_terms(before, new, kept, of.deletes, self._deletes.index)
 
     def _read(self, gone: Sequence[ManifestFile], new: Sequence[ManifestFile]) -> list[list[DataEntry]]:
         listed = [[manifest for manifest in each if not manifest.holds_deletes] for each in (gone, new)]

@@ -6,20 +6,21 @@ ids of the step's own manifests, so a step delivers the same changes in whatever
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import islice
-from typing import NamedTuple, Self
+from typing import Self
 
 from pyiceberg.types import PrimitiveType
 
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.deletes.equality_deletes import equality_schemas
-from icefloe.iceberg.filters.column_range import range_condition
+from icefloe.iceberg.filters.column_range import may_match_ranges
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, Partition
 from icefloe.iceberg.manifests.manifest_values import comparable_bounds, partition_range
-from icefloe.iceberg.scan.changed_files import FileTerm, KeptFiles, StepTerms
+from icefloe.iceberg.scan.changed_files import DeleteTargets, FileTerm, StepTerms
 from icefloe.iceberg.scan.compared_states import DataManifests, ListedStates, LiveDeletes
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers, known_range
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -30,7 +31,7 @@ from icefloe.storage.requests import map_parallel
 __all__ = ["ScanPlan", "ScanTask", "Term"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Term:
     """The weight, never 0, of the rows in one step that are live with some delete files."""
 
@@ -39,72 +40,46 @@ class Term:
     delete_files: DeleteNumbers = NO_DELETES
 
 
-class _TermsOfFile(NamedTuple):
-    identity: str
-    terms: list[Term]
-
-
 class TermsOfFiles:
-    """The terms of each data file, step by step.
-
-    Attributes:
-        terms: by identity; none of files without an entry.
-    """
+    """The terms of each data file that may match, by its identity."""
 
     def __init__(self, may_match: Callable[[DataEntry], bool]) -> None:
         self.entries: dict[str, DataEntry] = {}
         self.terms: dict[str, list[Term]] = {}
         self._may_match = may_match
         # Thousands of data files may have equal terms: they share them.
-        self._shared: dict[tuple[int, int, DeleteNumbers], Term] = {}
-        # With the entries themselves, so that no other list gets their id.
-        self._lists: dict[int, tuple[Sequence[DataEntry], Sequence[_TermsOfFile | None]]] = {}
+        self._term = cache(Term)
+        # A hundred steps may change the delete files of the same thousands of files.
+        self._of_targets: dict[DeleteTargets, Sequence[list[Term] | None]] = {}
 
-    def add(self, ordinal: int, term: FileTerm) -> None:
-        if self._may_match(term.entry):
-            identity = term.entry.data_file.identity
-            self._name(identity, term.entry)
-            planned = self._term(ordinal, term.weight, term.delete_files)
-            self.terms.setdefault(identity, []).append(planned)
+    def add(self, ordinal: int, terms: StepTerms) -> None:
+        """Adds those of a step."""
+        for entry, weight, delete_files in terms.single:
+            found = self._of(entry)
+            if found is not None:
+                found.append(self._term(ordinal, weight, delete_files))
+        for targets, changes in terms.kept:
+            if not changes:
+                continue
+            pairs = {
+                reach: (self._term(ordinal, -1, earlier), self._term(ordinal, 1, later))
+                for reach, (earlier, later) in changes.items()
+            }
+            if targets not in self._of_targets:
+                self._of_targets[targets] = [*map(self._of, targets.entries)]
+            for reach, found in zip(targets.reaches, self._of_targets[targets], strict=True):
+                if found is not None and reach in pairs:
+                    found.extend(pairs[reach])
 
-    def add_kept(self, ordinal: int, files: KeptFiles) -> None:
-        pairs = {
-            reach: (self._term(ordinal, -1, earlier), self._term(ordinal, 1, later))
-            for reach, (earlier, later) in files.changes.items()
-        }
-        if not pairs:
-            return
-        # A hundred steps with thousands of files pass here.
-        for entry, reach, of_file in zip(files.entries, files.reaches, self._lists_of(files.entries), strict=True):
-            pair = pairs.get(reach)
-            if pair is not None and of_file is not None:
-                self._name(of_file.identity, entry)
-                of_file.terms.extend(pair)
-
-    def _lists_of(self, entries: Sequence[DataEntry]) -> Sequence[_TermsOfFile | None]:
-        """None if a file does not count."""
-        known = self._lists.get(id(entries))
-        if known is None:
-            lists = [self._list_of(entry.data_file.identity) if self._may_match(entry) else None for entry in entries]
-            known = self._lists[id(entries)] = entries, lists
-        return known[1]
-
-    def _list_of(self, identity: str) -> _TermsOfFile:
-        return _TermsOfFile(identity, self.terms.setdefault(identity, []))
-
-    def _name(self, identity: str, entry: DataEntry) -> None:
+    def _of(self, entry: DataEntry) -> list[Term] | None:
+        if not self._may_match(entry):
+            return None
+        identity = entry.data_file.identity
         known = self.entries.get(identity)
         # In the manifests of snapshots from before row lineage the same file has no row ids; any later entry has.
         if known is None or known.data_file.first_row_id is None:
             self.entries[identity] = entry
-
-    def _term(self, ordinal: int, weight: int, delete_files: DeleteNumbers) -> Term:
-        key = ordinal, weight, delete_files
-        planned = self._shared.get(key)
-        if planned is None:
-            planned = Term(change_ordinal=ordinal, weight=weight, delete_files=delete_files)
-            self._shared[key] = planned
-        return planned
+        return self.terms.setdefault(identity, [])
 
 
 FirstRowIds = Mapping[str, int]
@@ -253,7 +228,6 @@ def file_condition(row_filter: RowFilter) -> Callable[[DataEntry], bool]:
     By the constants of identity partitions, and the bounds and null counts of the manifest. Missing values, or values
     of a type that does not compare, rule out nothing.
     """
-    of_ranges = range_condition(row_filter.expression)
     types = {f.field_id: f.field_type for f in row_filter.fields if isinstance(f.field_type, PrimitiveType)}
 
     def may_match(entry: DataEntry) -> bool:
@@ -266,7 +240,7 @@ def file_condition(row_filter: RowFilter) -> Callable[[DataEntry], bool]:
             # Writers may or may not count the nulls of a struct as nulls of the fields nested in it.
             is_nested = len(row_filter.paths[field_id]) > 1
             ranges[field_id] = replace(known, may_hold_nulls=True) if is_nested else known
-        return of_ranges(ranges)
+        return may_match_ranges(row_filter.expression, ranges)
 
     return may_match
 
@@ -284,11 +258,8 @@ def scan_tasks(
             filled meanwhile.
     """
     found = TermsOfFiles(may_match)
-    for ordinal, (single, kept) in terms_by_ordinal:
-        for term in single:
-            found.add(ordinal, term)
-        for files in kept:
-            found.add_kept(ordinal, files)
+    for ordinal, of_step in terms_by_ordinal:
+        found.add(ordinal, of_step)
     alike: dict[tuple[int, ...], tuple[Term, ...]] = {}
     return tuple(
         ScanTask(
@@ -299,6 +270,7 @@ def scan_tasks(
             upper_bounds=entry.upper_bounds,
         )
         for identity, entry in found.entries.items()
+        if found.terms[identity]
         for first_row_id, of_id in _by_first_row_id(entry.data_file, found.terms[identity], row_ids)
     )
 

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final, Literal, Self
 
 from pyiceberg.table.snapshots import Snapshot
@@ -19,24 +19,6 @@ from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
 from icefloe.storage.requests import map_parallel
 
 __all__ = ["SnapshotRange"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publication:
-    """The two versions of the metadata between which a snapshot appeared.
-
-    Attributes:
-        absent_index: the newest known not to list it; None if the log does not reach back to one.
-        present_index: the oldest known to list it.
-    """
-
-    absent_index: int | None
-    present_index: int
-
-    @property
-    def is_exact(self) -> bool:
-        """True if no version is between the two."""
-        return self.absent_index is not None and self.present_index - self.absent_index == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,64 +63,55 @@ def group_commits(
         return CommitGroups(groups=tuple((snapshot,) for snapshot in snapshots))
     guesses = {_guess(snapshot, log) for snapshot in snapshots}
     log.prefetch(guesses | {guess - 1 for guess in guesses})
-    return group_by_publication(snapshots, [publication(snapshot, log) for snapshot in snapshots])
-
-
-def group_by_publication(snapshots: Sequence[Snapshot], publications: Sequence[Publication]) -> CommitGroups:
-    """Group neighbours that appeared in the same, exactly known version."""
-    #   snapshots                 a       b       c
-    #   absent in, present in     3, 4    3, 4    4, 5        groups [a b] [c]
-    groups: list[list[Snapshot]] = []
+    groups: list[list[Snapshot]] = [[snapshots[0]]]
     unknown = []
-    previous: Publication | None = None
-    for snapshot, current in zip(snapshots, publications, strict=True):
-        if previous is not None and previous.is_exact and previous == current:
-            groups[-1].append(snapshot)
-        else:
-            # Neither proven to be one commit nor proven to be two. Two steps tell every change; one step might hide
-            # some.
-            if previous is not None and not _are_apart(previous, current):
-                unknown.append((groups[-1][-1], snapshot))
-            groups.append([snapshot])
-        previous = current
+    for older, newer in pairwise(snapshots):
+        is_together = are_together(older, newer, log)
+        if is_together:
+            groups[-1].append(newer)
+            continue
+        if is_together is None:
+            # Two steps tell every change; one step might hide some.
+            unknown.append((older, newer))
+        groups.append([newer])
     return CommitGroups(groups=tuple(tuple(group) for group in groups), unknown=tuple(unknown))
 
 
-def publication(snapshot: Snapshot, versions: MetadataLog) -> Publication:
-    """The versions between which a snapshot of the newest version appeared.
+def are_together(older: Snapshot, newer: Snapshot, log: MetadataLog) -> bool | None:
+    """True if two snapshots appeared in one version of the metadata; None if no version proves it or the contrary.
 
-    Looks where the clocks suggest, then next to it, then halves the rest: a snapshot is in every version since its
-    first.
+    A snapshot is in every version since its first.
     """
-    # A snapshot that versions 3 to 5 list:
-    #   0 .   1 .   2 .   3 x   4 x   5 x
-    # Right clocks suggest 3, which lists it, then 2, which does not: two files prove the boundary. With wrong clocks
-    # the rest is halved, again and again.
-    absent, present = -1, len(versions.timestamps_ms) - 1
-    probe = _guess(snapshot, versions)
-    gone: set[int] = set()
-    is_near = False
-    while candidates := [index for index in range(absent + 1, present) if index not in gone]:
-        index = probe if probe in candidates else candidates[len(candidates) // 2]
-        version = versions.version(index)
-        if version is None:
-            gone.add(index)
-        elif snapshot.snapshot_id in version.snapshot_ids:
-            present = index
-        else:
-            absent = index
-        # One step towards the other side first: with right clocks that proves the boundary.
-        probe = -1 if is_near else (index - 1 if present == index else index + 1)
-        is_near = True
-    return Publication(absent_index=None if absent < 0 else absent, present_index=present)
+    #   version    3    4      5
+    #   lists      -    a b    a b c        a and b are together, c is not
+    first = _first_listing(newer, log)
+    for index in range(first - 1, -1, -1):
+        version = log.version(index)
+        if version is not None:
+            if newer.snapshot_id in version.snapshot_ids:
+                return None
+            if older.snapshot_id in version.snapshot_ids:
+                return False
+            return True if index == first - 1 else None
+    return None
 
 
-def _guess(snapshot: Snapshot, versions: MetadataLog) -> int:
-    return min(bisect_left(versions.timestamps_ms, snapshot.timestamp_ms), len(versions.timestamps_ms) - 1)
+def _first_listing(snapshot: Snapshot, log: MetadataLog) -> int:
+    """The first version that lists a snapshot, unless it or one after it is gone."""
+
+    def lists(index: int) -> bool:
+        version = log.version(index)
+        return version is not None and snapshot.snapshot_id in version.snapshot_ids
+
+    # With right clocks two versions show it. With wrong ones all of them are halved, again and again.
+    guess = _guess(snapshot, log)
+    if lists(guess) and not (guess and lists(guess - 1)):
+        return guess
+    return bisect_left(range(len(log) - 1), True, key=lists)
 
 
-def _are_apart(older: Publication, newer: Publication) -> bool:
-    return newer.absent_index is not None and newer.absent_index >= older.present_index
+def _guess(snapshot: Snapshot, log: MetadataLog) -> int:
+    return min(bisect_left(log.timestamps_ms, snapshot.timestamp_ms), len(log) - 1)
 
 
 def check_replaces(passage: Passage, snapshots: Sequence[Snapshot], table: LoadedTable) -> list[str]:
