@@ -351,9 +351,13 @@ def task_file_effects(
     """
     if not task.delete_files:
         return _file_effects(task, lambda *_: {})
-    deleted = reader.deleted_positions(
+    # Loaded here, because a task without delete files needs none of its modules.
+    from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
+
+    deleted = DeletedPositions(
         task.delete_files,
         equality_schemas=equality_schemas,
+        reader=reader,
         data_files=[work.data_file for work in task.files],
         memory_bytes=memory_bytes // 2,
     )

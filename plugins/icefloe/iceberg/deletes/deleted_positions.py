@@ -33,7 +33,7 @@ from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes, positions_by, runs_of_at_most
 from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.storage.requests import AT_ONCE, map_parallel
+from icefloe.storage.requests import map_parallel
 
 __all__ = ["DeletedPositions"]
 
@@ -194,6 +194,7 @@ def _damaged(what: str, delete_file: DeleteFile, table: str) -> TerminalError:
     return TerminalError(f"delete file {delete_file.path} of table {table} is damaged: {what}; restore the file")
 
 
+_PARALLEL_READS: Final = 8
 _READ_BYTES: Final = 32 << 20
 """The most bytes of delete files that are read at once; each position delete file is read whole."""
 
@@ -260,8 +261,8 @@ class DeletedPositions:
         sizes = [self._delete_files[delete_id].size_bytes for delete_id in unread]
         for run in runs_of_at_most(_READ_BYTES, unread, sizes):
             # Of a local disk one reader takes all there is.
-            is_near = is_local(self._delete_files[run[0]].path)
-            read = map_parallel(self._read, run, at_once=1 if is_near else AT_ONCE, name="icefloe-deleted-positions")
+            at_once = 1 if is_local(self._delete_files[run[0]].path) else _PARALLEL_READS
+            read = map_parallel(self._read, run, at_once=at_once, name="icefloe-deleted-positions")
             found |= zip(run, read, strict=True)
         # A vector is of one data file, which is asked for once.
         of_many = [delete_id for delete_id in unread if not self._delete_files[delete_id].is_deletion_vector]

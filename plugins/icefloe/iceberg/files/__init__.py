@@ -13,4 +13,4 @@ Read in this order:
 - `avro_container`: blocks, codecs and primitive values, bounded
 """
 
-__all__ = ["avro_container", "avro_types", "parquet_footer", "reader"]
+__all__ = ["avro_container", "avro_types", "reader"]

@@ -1,7 +1,7 @@
 """Reads data files: batches in the table's schema with positions, in bounded memory."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +25,6 @@ from icefloe.iceberg.unreadable import ColumnError
 from icefloe.storage.local_folders import local_folders, on_local_disk, scratch_file, task_folder
 
 if TYPE_CHECKING:
-    from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
     from icefloe.iceberg.files.avro_file import AvroRows
     from icefloe.iceberg.files.orc_file import OrcRows
 
@@ -216,26 +215,6 @@ class FileReader:
         size_bytes = rows.dictionary_bytes(columns, most=self.bound.most_dictionary_bytes)
         if size_bytes > self.bound.most_dictionary_bytes:
             self.bound.refuse_dictionaries(size_bytes, place=f"{file.noun} {file.path} of table {self.table}")
-
-    def deleted_positions(
-        self,
-        delete_files: Sequence[DeleteFile],
-        *,
-        equality_schemas: Mapping[tuple[int, ...], TableSchema],
-        data_files: Sequence[DataFile],
-        memory_bytes: int,
-    ) -> "DeletedPositions":
-        """The positions that delete files delete from data files; see there."""
-        # A task without delete files needs none of its modules.
-        from icefloe.iceberg.deletes.deleted_positions import DeletedPositions
-
-        return DeletedPositions(
-            delete_files,
-            equality_schemas=equality_schemas,
-            reader=self,
-            data_files=data_files,
-            memory_bytes=memory_bytes,
-        )
 
     def check_values(self, rows: pa.RecordBatch, file: DataFile) -> None:
         """Stops if a value is not what its type allows.

@@ -9,4 +9,4 @@ Read in this order:
 - `delete_file_index`: the delete files that reach each data file
 """
 
-__all__ = ["delete_file_index", "scan_tasks", "steps"]
+__all__ = ["scan_tasks", "steps"]

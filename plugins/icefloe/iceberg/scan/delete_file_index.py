@@ -13,8 +13,6 @@ from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.manifest_reader import DELETED_FILE_PATH, DataEntry, DeleteEntry, Partition
 from icefloe.iceberg.manifests.manifest_values import KeyTypes, decoded_bound
 
-__all__ = ["DeleteNumbers"]
-
 
 def known_range(
     entry: DataEntry | DeleteEntry, field_id: int, field_type: PrimitiveType | None, *, record_count: int
@@ -91,6 +89,7 @@ class DataFileNames:
         self._lengths = sorted({len(name) for name in self.names if not name.endswith(_NEVER_CUT)})
 
     def of(self, path: str) -> list[str]:
+        """The names that stand for a path."""
         return [name for name in {path, *(path[:length] for length in self._lengths)} if name in self.names]
 
     def __contains__(self, path: object) -> bool:
@@ -122,6 +121,7 @@ class DeleteFileIndex:
         return self._entries[number].delete_file
 
     def entries(self, numbers: DeleteNumbers) -> Iterator[DeleteEntry]:
+        """In the order of their numbers."""
         return (self._entries[number] for number in numbers)
 
     def reach(self, data: DataEntry) -> DeleteNumbers:
