@@ -16,7 +16,6 @@ from icefloe.checkpoint.records import CommitRecord, Cursor, Writer
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError, one_line
 from icefloe.flow import FlowTask
-from icefloe.iceberg.catalog.catalogs import reload_table
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.step import LoadPart
 from icefloe.iceberg.table import Table
@@ -291,7 +290,7 @@ def publish_status(
     status: PipelineStatus | None = None
     with _best_effort(session.pipeline):
         if is_stale:
-            session = replace(session, table=reload_table(session.table))
+            session = session.with_fresh_table()
         # After a takeover the status describes the runs of the new owner.
         if session.checkpoint.other_owner(session.writer) is not None:
             return None

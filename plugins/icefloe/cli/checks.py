@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.batch.open.identity_policy import identity_text
-from icefloe.batch.open.pin import may_pin
 from icefloe.batch.plan.batch_preview import TableCheck, next_plannable
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.verify.verify_batches import verify_batches
@@ -224,20 +223,11 @@ def _check_table(session: PipelineSession, checks: Checklist) -> None:
                 + ("" if found.row_filter is None else f", of the rows where {found.row_filter.text}")
             ),
         )
-    if pipeline.pin:
-        checks.run("pin", lambda: may_pin(session), partial(_pin_text, session))
     checks.run(
         "checkpoint",
         lambda: (next_plannable(session),),
         lambda found: "there is nothing to do" if found[0] is None else f"batch {found[0]} can be planned",
     )
-
-
-def _pin_text(session: PipelineSession, may_pin: bool) -> str:
-    if may_pin:
-        return f"branches and tags of {session.pipeline.table} may be set"
-    catalog = session.table.catalog.name
-    return f"whether catalog {catalog!r} lets icefloe set branches and tags shows at the first run"
 
 
 def verify(arguments: Namespace, screen: Screen) -> None:

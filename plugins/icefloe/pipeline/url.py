@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["is_address", "location_fault", "one_store", "url_below"]
+__all__ = ["is_address", "one_store", "url_below"]
 
 SCHEMES: Final = ("file", "s3", "gs", "abfs", "abfss", "memory")
 """The schemes that storage knows."""

@@ -3,21 +3,16 @@
 import json
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.catalog.bounded_catalogs import BoundedRestCatalog, bound_client
-from icefloe.iceberg.catalog.bounded_sql import BoundedSqlCatalog, connection_timeouts
+from icefloe.iceberg.catalog.bounded_rest import BoundedRestCatalog
 from icefloe.iceberg.catalog.catalogs import load_table
-from icefloe.patience import PATIENCE_VARIABLE, answer_within
+from icefloe.patience import PATIENCE_VARIABLE
 from support.fakes.answering_server import answering_server
 from support.fakes.unanswering import drip_headers, garbage, keep_silent, serving
 from support.missing import require_package
-from support.tables.planning_tables import make_table
 
 
 @pytest.fixture(autouse=True)
@@ -67,64 +62,10 @@ def test_the_whole_history_is_asked_for_whatever_catalog_and_server_say(given: d
     assert [path for path in asked if "/tables/events" in path] == ["/v1/namespaces/db/tables/events?snapshots=all"]
 
 
-class Transport:
-    """Thrift's sockets and both of its transports, of which one keeps its socket as a private attribute."""
-
-    def __init__(self, name: str = "", socket: Any = None) -> None:
-        self.timeout: int | None = None
-        setattr(self, name, socket)
-
-    def setTimeout(self, milliseconds: int) -> None:  # noqa: N802 - Thrift calls it so
-        self.timeout = milliseconds
-
-
-class Client:
-    """The use of transports by PyIceberg's client of a metastore."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.sockets: list[Transport] = []
-        self._transport = self._init_thrift_transport()
-
-    def _init_thrift_transport(self) -> Any:
-        self.sockets.append(Transport())
-        return Transport(self.name, self.sockets[-1])
-
-    def enter_again(self) -> None:
-        self._transport = self._init_thrift_transport()
-
-
-@pytest.mark.parametrize("name", ["_TBufferedTransport__trans", "transport"])
-def test_each_connection_to_a_metastore_has_a_timeout(name: str) -> None:
-    client = Client(name)
-    bound_client(client, 1.5)
-    client.enter_again()
-    assert [socket.timeout for socket in client.sockets] == [None, 1_500, 1_500], "the first is never used"
-
-
 @pytest.mark.timeout(60)
-def test_a_database_server_that_does_not_answer_is_given_up_and_no_thread_stays() -> None:
+def test_a_database_server_that_does_not_answer_is_given_up() -> None:
     require_package("psycopg2", "psycopg2-binary")
     with serving(keep_silent) as port:
         uri = f"postgresql+psycopg2://u:p@127.0.0.1:{port}/lake"
         with pytest.raises(TransientError, match="catalog 'lake' does not answer: cannot open"):
             load_table({"name": "lake", "uri": uri}, "db.events")
-        with pytest.raises(Exception, match="timeout expired"):
-            # A driver that waits without end cannot be interrupted.
-            answer_within(20, lambda: BoundedSqlCatalog("lake", {"uri": uri}, 2))
-
-
-def test_a_database_file_is_opened_as_before(tmp_path: Path) -> None:
-    make_table(tmp_path)
-    uri = f"sqlite:///{tmp_path}/catalog.db?timeout=7"
-    catalog = BoundedSqlCatalog("default", {"uri": uri, "init_catalog_tables": "false"}, 20)
-    with catalog.engine.connect() as connection:
-        assert connection.execute(text("PRAGMA busy_timeout")).scalar() == 7_000
-    assert catalog.load_table("db.events").name() == ("db", "events")
-
-
-def test_every_driver_that_may_wait_without_end_has_a_bound() -> None:
-    assert connection_timeouts("psycopg2", 0.2)["connect_timeout"] == 2, "libpq takes 1 for 2"
-    assert connection_timeouts("psycopg", 20) == connection_timeouts("psycopg2", 20)
-    assert connection_timeouts("pg8000", 20) == {"timeout": 20}
-    assert connection_timeouts("pysqlite", 20) == {}

@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from botocore.session import get_session
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.catalog.bounded_catalogs import bounded_dynamodb, bounded_glue
 from icefloe.iceberg.catalog.catalogs import UnknownTableError, load_table
 from support.fakes.answering_server import answering_server
 
@@ -21,7 +21,7 @@ class Session:
     """The part of boto3's session that PyIceberg uses. The package is for users of AWS: its clients are botocore's."""
 
     def __init__(self, *, botocore_session: Any, region_name: str | None = None, **_: object) -> None:
-        self.session, self.region = botocore_session, region_name
+        self.session, self.region = botocore_session or get_session(), region_name
 
     def client(self, service: str, **options: Any) -> Any:
         return self.session.create_client(service, region_name=self.region, **options)
@@ -117,15 +117,6 @@ def test_a_table_that_glue_does_not_have_is_missing(service: Service) -> None:
     service.code = "EntityNotFoundException"
     with pytest.raises(UnknownTableError):
         load(service, "glue")
-
-
-def test_clients_on_aws_get_timeouts_and_the_session_stays_out_of_the_properties(service: Service) -> None:
-    service.known = active()
-    given = {"glue.endpoint": service.url, "client.region": "eu-west-1"}
-    glue, dynamodb = bounded_glue("lake", given, 20.0), bounded_dynamodb("lake", given, 20.0)
-    for client in (glue.glue, dynamodb.dynamodb):
-        assert (client.meta.config.connect_timeout, client.meta.config.read_timeout) == (10.0, 20.0)
-    assert glue.properties == dynamodb.properties == given
 
 
 def test_credentials_that_cannot_be_fetched_may_come_later(

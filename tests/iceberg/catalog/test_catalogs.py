@@ -7,7 +7,7 @@ import pytest
 from pyiceberg.exceptions import NotInstalledError
 
 from demo.servers.free_port import free_port
-from icefloe.errors import NotBuiltError, TerminalError, TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors
 from icefloe.iceberg.catalog.catalogs import (
     UnknownTableError,
@@ -34,7 +34,7 @@ def test_a_mapping_of_properties_is_a_catalog_of_its_name_or_called_default(tmp_
     make_catalog(tmp_path, "lab").create_table("db.t", rows().schema)
     assert load_table(properties(tmp_path, name="lab", type="sql"), "db.t").name() == ("db", "t")
     assert load_table("lab", "db.t", properties=properties(tmp_path)).name() == ("db", "t")
-    with pytest.raises(UnknownTableError, match=r"'default' has no table db.t: it has no namespace db; .* by its name"):
+    with pytest.raises(UnknownTableError, match=r"'default' has no table db.t: it has no namespace db"):
         load_table(properties(tmp_path), "db.t")
     make_table(tmp_path).append(rows(1))
     assert load_table(properties(tmp_path), "db.events").name() == ("db", "events")
@@ -63,7 +63,7 @@ def test_an_unknown_table_names_near_ones(tmp_path: Path) -> None:
     make_table(tmp_path)
     for name, sentence in {
         "db.event": r"has no table db.event: did you mean db.events\?",
-        "db.zzz": "has no table db.zzz: namespace db has db.events",
+        "db.zzz": "has no table db.zzz$",
         "nowhere.t": "it has no namespace nowhere",
         "events": "has no namespace: write namespace.name",
     }.items():
@@ -188,23 +188,10 @@ def test_a_catalog_that_does_not_exist_is_refused_with_what_to_write(given: dict
     assert (refused.value.key or "").startswith("catalog.")
 
 
-def variant_in(kind: object) -> dict[str, object]:
-    return {"type": "struct", "fields": [{"id": 5, "name": "x", "type": kind, "required": False}]}
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "variant",
-        {"type": "map", "key-id": 5, "key": "string", "value-id": 6, "value": "variant", "value-required": False},
-        variant_in({"type": "list", "element-id": 6, "element": variant_in("variant"), "element-required": False}),
-    ],
-    ids=str,
-)
-def test_an_unknown_type_is_reported_with_its_column(tmp_path: Path, kind: object) -> None:
+def test_an_unknown_type_is_reported_with_its_place(tmp_path: Path) -> None:
     path = Path(make_table(tmp_path).metadata_location.removeprefix("file://"))
     metadata = json.loads(path.read_bytes())
-    metadata["schemas"][0]["fields"][1]["type"] = kind
+    metadata["schemas"][0]["fields"][1]["type"] = "variant"
     path.write_text(json.dumps(metadata))
-    with pytest.raises(NotBuiltError, match="column 2 of its schema has the type variant or contains it"):
+    with pytest.raises(TerminalError, match=r"cannot load table db.events .*schemas.0.fields.1.*variant"):
         load_table(properties(tmp_path), "db.events")

@@ -6,10 +6,7 @@ import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.catalogs import load_table, reload_table
 from icefloe.iceberg.catalog.confined_io import ConfinedIO, FilePlace, FilePlaces, refuse_elsewhere
-from icefloe.pipeline.url import location_fault
-from support.tables.planning_tables import make_table, rows
 
 
 @pytest.mark.parametrize(
@@ -216,37 +213,9 @@ def test_a_file_elsewhere_is_refused_before_any_request_in_a_sentence_that_says_
         io.new_input("hdfs://evil:8020/a.parquet")
     assert refused.value.sentence == (
         "table db.events names the file hdfs://evil:8020/a.parquet, which is outside s3://lake, file:///mnt/old: if it "
-        'belongs to the table, write allowed_locations: ["hdfs://evil:8020"] in the pipeline file; if not, a writer '
+        "belongs to the table, move it or add its folder to allowed_locations of the pipeline file; if not, a writer "
         "of the table wants icefloe to read a foreign file"
     )
-
-
-@pytest.mark.parametrize(
-    ("path", "folder"),
-    [
-        ("/data/wh/t/data/a.parquet", "file:///data/wh/t/data"),
-        ("s3://old/t/data/0110/1001/1011/00100110/day=1/a.parquet", "s3://old/t/data"),
-        ("abfss://box@account.dfs.core.windows.net/t/a.avro", "abfs://box@account.dfs.core.windows.net/t"),
-    ],
-)
-def test_the_line_that_is_proposed_allows_the_files_next_to_it_too_and_keeps_what_was_allowed(
-    path: str, folder: str
-) -> None:
-    io = ConfinedIO(Unreachable(), LAKE, table="t", allowed_locations=["file:///mnt/old"])
-    with pytest.raises(TerminalError) as refused:
-        io.new_input(path)
-    assert f'write allowed_locations: ["file:///mnt/old", "{folder}"] in' in refused.value.sentence
-    assert location_fault(folder) is None
-    allowed = FilePlaces.of_table("s3://x/t", metadata_location="", warehouse=None, allowed_locations=[folder])
-    assert allowed.real(path)
-
-
-@pytest.mark.parametrize("path", ["file:///passwd", "s3://lake/../x/a", "http://evil/a"])
-def test_no_line_is_proposed_that_would_allow_a_whole_disk_or_that_a_pipeline_file_cannot_have(path: str) -> None:
-    with pytest.raises(TerminalError) as refused:
-        ConfinedIO(Unreachable(), LAKE, table="t").new_input(path)
-    assert "allowed_locations: [" not in refused.value.sentence
-    assert "no folder that can be allowed" in refused.value.sentence
 
 
 def test_a_file_of_localhost_is_opened_where_it_was_judged_to_be(
@@ -323,14 +292,3 @@ def test_a_list_of_files_is_refused_by_the_first_that_lies_elsewhere() -> None:
     io = ConfinedIO(Unreachable(), LAKE, table="t")
     with pytest.raises(TerminalError, match="names the file s3://other/b"):
         refuse_elsewhere(io, ["s3://lake/a", "file:/mnt/old/b", "s3://other/b", "s3://third/c"])
-
-
-def test_allowed_places_are_kept_when_a_table_is_loaded_again(tmp_path: Path) -> None:
-    make_table(tmp_path).append(rows(1))
-    catalog = {"uri": f"sqlite:///{tmp_path}/catalog.db"}
-    loaded = load_table(catalog, "db.events", allowed_locations=["s3://archive/events"])
-    for table in (loaded, reload_table(loaded)):
-        assert isinstance(table.io, ConfinedIO)
-        assert [str(place) for place in table.io.places.places] == [
-            f"file://{tmp_path}/warehouse/db/events", "s3://archive/events",
-        ]  # fmt: skip

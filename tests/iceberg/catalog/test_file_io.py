@@ -22,7 +22,6 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog import file_io as module
-from icefloe.iceberg.catalog.catalog_errors import reading_metadata
 from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.catalog.file_io import (
     FileGoneError,
@@ -217,21 +216,6 @@ def test_a_rest_catalog_with_a_private_authority_is_opened_by_its_file_and_refus
         assert "`ssl: {cabundle: FILE}` of the catalog or in REQUESTS_CA_BUNDLE" in str(caught.value)
         # Requests does not try it again, and neither do we.
         assert proxy.connections == asked + 1
-
-
-@pytest.mark.parametrize("what", ["data file", "manifest"])
-def test_a_file_behind_a_refused_certificate_names_the_variable_to_set(authority: PrivateAuthority, what: str) -> None:
-    path = "s3://lake/file"
-    reading = reading_data_file(path, table="db.t") if what == "data file" else reading_metadata("db.t", what, path)
-    with (
-        answering_server(lambda _: (404, {}, b"")) as (url, _),
-        behind_tls(url, authority) as proxy,
-        pytest.raises(TerminalError, match=r"the certificate of its storage is refused \(SSL certificate.*") as caught,
-        reading,
-    ):
-        PyArrowFileIO(file_properties(proxy)).new_input(path).open().read()
-    assert f"{what} " in str(caught.value)
-    assert "name the authority's file in SSL_CERT_FILE of this process, or renew the certificate" in str(caught.value)
 
 
 def test_a_small_file_allocates_no_more_than_it_holds(tmp_path: Path) -> None:

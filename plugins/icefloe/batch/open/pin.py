@@ -11,7 +11,7 @@ from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.table import Table
 
-__all__ = ["let_pins_go", "may_pin", "pin_pending", "pinned_refs", "try_to_pin"]
+__all__ = ["let_pins_go", "pin_pending", "pinned_refs", "try_to_pin"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,15 +47,6 @@ def try_to_pin(session: PipelineSession) -> None:
         pin_pending(session)
     except IcefloeError as error:
         logger.warning("the snapshots that %s needs are not pinned: %s", session.pipeline.name, error)
-
-
-def may_pin(session: PipelineSession) -> bool:
-    """True if the catalog lets icefloe set branches and tags; false if only the first run can know. Changes nothing.
-
-    Raises:
-        TerminalError: the catalog does not allow it.
-    """
-    return PipelinePins.may_be_set(session.table, session.pipeline.name)
 
 
 def let_pins_go(table: Table, pipeline: str, view: CheckpointView) -> PipelinePins | None:

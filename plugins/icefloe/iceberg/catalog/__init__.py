@@ -4,8 +4,7 @@ Read in this order:
 
 - `catalogs`: loads a table
 - `pyiceberg_configuration`: PyIceberg's own configuration, read first
-- `bounded_catalogs`: PyIceberg's catalogs with timeouts
-- `bounded_sql`: its SQL catalog with timeouts
+- `bounded_rest`: PyIceberg's REST catalog with timeouts
 - `file_io`: opens files; errors of storage become ours
 - `confined_io`: opens nothing outside of a table's places
 - `table_refs`: the only commits to a table, of branches and tags

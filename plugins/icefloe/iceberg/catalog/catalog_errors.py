@@ -1,7 +1,7 @@
 """Errors of catalogs and metadata files as sentences by type; bounds of what is decoded."""
 
 import gzip
-import sys
+import ssl
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -9,23 +9,12 @@ from io import BytesIO
 from typing import Final, TypeVar
 
 import pydantic
-from pyiceberg.exceptions import (
-    DynamoDbError,
-    NoSuchPropertyException,
-    NotInstalledError,
-    ResolveError,
-    RESTError,
-    ServerError,
-    ServiceUnavailableError,
-    TooManyRequestsError,
-    ValidationError,
-    WaitingForLockException,
-)
+from pyiceberg.exceptions import DynamoDbError, ResolveError
 from pyiceberg.io import InputFile
 from pyiceberg.serializers import Compressor
 
-from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, lack_of_memory_named, one_line
-from icefloe.iceberg.catalog.file_io import FileGoneError, refused_certificate, stored_bytes, untrusted
+from icefloe.errors import IcefloeError, TerminalError, TransientError, lack_of_memory_named, one_line
+from icefloe.iceberg.catalog.file_io import FileGoneError, stored_bytes
 from icefloe.iceberg.unreadable import UndecodableError
 from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
@@ -34,27 +23,23 @@ from icefloe.units import format_bytes
 
 __all__ = ["decoded_metadata", "reading_metadata"]
 
-_TRANSIENT: Final = (
-    DynamoDbError, ServerError, ServiceUnavailableError, TooManyRequestsError, WaitingForLockException,
-)  # fmt: skip
-_TERMINAL: Final = (
-    AttributeError, ImportError, LookupError, NoSuchPropertyException, NotImplementedError, NotInstalledError,
-    RESTError, TypeError, ValidationError, ValueError,
-)  # fmt: skip
+# By name, because clients of catalogs are optional packages, and some of them take a while to import.
+_TRANSIENT: Final = frozenset({
+    "pyiceberg.exceptions.DynamoDbError", "pyiceberg.exceptions.ServerError",
+    "pyiceberg.exceptions.ServiceUnavailableError", "pyiceberg.exceptions.TooManyRequestsError",
+    "pyiceberg.exceptions.WaitingForLockException",
+    "requests.exceptions.ChunkedEncodingError", "requests.exceptions.ConnectionError", "requests.exceptions.Timeout",
+    "sqlalchemy.exc.InterfaceError", "sqlalchemy.exc.InternalError", "sqlalchemy.exc.OperationalError",
+    "sqlalchemy.exc.TimeoutError", "thrift.transport.TTransport.TTransportException",
+})  # fmt: skip
+_BY_AWS: Final = frozenset({"botocore.exceptions.BotoCoreError", "botocore.exceptions.ClientError"})
+_TERMINAL: Final = _BY_AWS | {
+    "builtins.AttributeError", "builtins.ImportError", "builtins.LookupError", "builtins.NotImplementedError",
+    "builtins.TypeError", "builtins.ValueError", "pyiceberg.exceptions.NoSuchPropertyException",
+    "pyiceberg.exceptions.NotInstalledError", "pyiceberg.exceptions.RESTError", "pyiceberg.exceptions.ValidationError",
+    "requests.exceptions.RequestException", "sqlalchemy.exc.SQLAlchemyError", "thrift.Thrift.TException",
+}  # fmt: skip
 _LONGEST: Final = 200
-# Catalog clients are optional packages: one that was never imported raised nothing.
-_TRANSIENT_BY_MODULE: Final = {
-    "requests.exceptions": ("ConnectionError", "Timeout", "ChunkedEncodingError"),
-    "sqlalchemy.exc": ("InterfaceError", "InternalError", "OperationalError", "TimeoutError"),
-    "thrift.transport.TTransport": ("TTransportException",),
-}
-_BY_AWS: Final[dict[str, tuple[str, ...]]] = {"botocore.exceptions": ("BotoCoreError", "ClientError")}
-_TERMINAL_BY_MODULE: Final[dict[str, tuple[str, ...]]] = {
-    **_BY_AWS,
-    "requests.exceptions": ("RequestException",),
-    "sqlalchemy.exc": ("SQLAlchemyError",),
-    "thrift.Thrift": ("TException",),
-}
 
 
 @contextmanager
@@ -80,24 +65,40 @@ def _error_of(cause: Exception, catalog_name: str, doing: str) -> IcefloeError |
             "name the authority's file in `ssl: {cabundle: FILE}` of the catalog or in REQUESTS_CA_BUNDLE, or renew it"
         )
     cause = _beneath(cause)
-    if isinstance(cause, tuple(_imported(_BY_AWS))) and may_pass(cause):
-        return _unanswered(catalog_name, doing, cause)
+    kinds = _kinds(cause)
     # The more exact types come first: requests' errors are OSErrors, some of them ValueErrors too.
-    if isinstance(cause, (*_TRANSIENT, *_imported(_TRANSIENT_BY_MODULE))):
+    if kinds & _TRANSIENT or (kinds & _BY_AWS and may_pass(cause)):
         return _unanswered(catalog_name, doing, cause)
-    if isinstance(cause, (*_TERMINAL, *_imported(_TERMINAL_BY_MODULE))):
+    if kinds & _TERMINAL:
         return TerminalError(f"catalog {catalog_name!r}: cannot {doing} ({_shortly(cause)})")
     return _unanswered(catalog_name, doing, cause) if isinstance(cause, OSError) else None
+
+
+def _kinds(cause: BaseException) -> set[str]:
+    return {f"{kind.__module__}.{kind.__qualname__}" for kind in type(cause).__mro__}
+
+
+def refused_certificate(cause: BaseException) -> str | None:
+    """Why a certificate was refused, in the client's words; None for another error."""
+    seen: set[int] = set()
+    below: BaseException | None = cause
+    while below is not None and id(below) not in seen:
+        seen.add(id(below))
+        if isinstance(below, ssl.SSLCertVerificationError):
+            return below.verify_message
+        # urllib3 and requests hand the reason on as an argument, not as a cause.
+        inner = (getattr(below, "reason", None), *below.args, below.__cause__, below.__context__)
+        below = next((each for each in inner if isinstance(each, BaseException)), None)
+    return None
 
 
 def _beneath(cause: Exception) -> Exception:
     """The botocore error that PyIceberg's catalog on DynamoDB replaces, if any; otherwise itself."""
     # The catalog asks such an error for a text that it does not have, so that most of them end as an AttributeError.
-    if isinstance(cause, (AttributeError, DynamoDbError)):
-        replaced = cause.__cause__ or cause.__context__
-        if isinstance(replaced, Exception) and isinstance(replaced, tuple(_imported(_BY_AWS))):
-            return replaced
-    return cause
+    replaced = cause.__cause__ or cause.__context__
+    if not isinstance(cause, (AttributeError, DynamoDbError)) or not isinstance(replaced, Exception):
+        return cause
+    return replaced if _kinds(replaced) & _BY_AWS else cause
 
 
 def _unanswered(catalog_name: str, doing: str, cause: Exception) -> TransientError:
@@ -112,12 +113,6 @@ def _advice(cause: Exception) -> str:
     return "; wait for it, and if it is only slow, set a larger ICEFLOE_PATIENCE_SECONDS" if is_late else ""
 
 
-def _imported(names_by_module: dict[str, tuple[str, ...]]) -> Iterator[type[Exception]]:
-    for module_name, names in names_by_module.items():
-        module = sys.modules.get(module_name)
-        yield from (getattr(module, name) for name in names if module is not None)
-
-
 def _shortly(cause: Exception) -> str:
     # PyIceberg puts pydantic's error into its own, whose first line says only how many faults there are.
     faults = cause if isinstance(cause, pydantic.ValidationError) else cause.__cause__
@@ -129,24 +124,6 @@ def _shortly(cause: Exception) -> str:
     lines = redacted_foreign(text).strip().splitlines()
     said = " ".join(lines[0].split())[:_LONGEST] if lines else ""
     return f"{type(cause).__name__}: {said}" if said else type(cause).__name__
-
-
-_TYPE_KEYS: Final = {"type", "element", "key", "value"}
-
-
-def unknown_column_type(error: BaseException) -> tuple[str, int] | None:
-    """The first unknown type in an error, and its column's number, from 1."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, pydantic.ValidationError):
-        cause = cause.__cause__
-    for each in [] if cause is None else cause.errors(include_url=False):
-        location = list(each["loc"])
-        if "schemas" not in location or location[-1] not in _TYPE_KEYS or not isinstance(each["input"], str):
-            continue
-        match location[location.index("schemas") + 1 :]:
-            case [int(), "fields", int(column), *_]:
-                return each["input"], column + 1
-    return None
 
 
 MAX_METADATA_BYTES: Final = 128 << 20
@@ -212,19 +189,9 @@ def loading_metadata(catalog_name: str, table_name: str) -> Iterator[None]:
         # Clients of catalogs raise their own types; code that reads files raises the plain one.
         if type(cause) is not OSError:
             raise
-        error = untrusted(cause, f"the metadata file of table {table_name} of catalog {catalog_name!r}")
-        raise error or TransientError(
+        raise TransientError(
             f"catalog {catalog_name!r} names a metadata file of table {table_name} whose storage does not answer: "
             f"{one_line(cause)}"
-        ) from cause
-    except (ValidationError, pydantic.ValidationError) as cause:
-        unknown = unknown_column_type(cause)
-        if unknown is None:
-            raise
-        raise NotBuiltError(
-            f"table {table_name} of catalog {catalog_name!r} cannot be loaded: column {unknown[1]} of "
-            f"its schema has the type {unknown[0]} or contains it, which this release cannot read: drop the column "
-            "and expire the snapshots that had it, or use a release that knows the type"
         ) from cause
 
 
@@ -248,9 +215,7 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
             f"the {what} of table {table_name} is missing: {path}; it was deleted, although the table still names it"
         ) from cause
     except OSError as cause:
-        error = untrusted(cause, f"the {what} of table {table_name}, {path}")
-        sentence = f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}"
-        raise error or TransientError(sentence) from cause
+        raise TransientError(f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}") from cause
     except _DAMAGE as cause:
         raise TerminalError(
             f"the {what} of table {table_name} is damaged or of an unknown format: {path} "

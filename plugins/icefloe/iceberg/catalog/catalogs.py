@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -23,15 +23,14 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors, decoded_metadata, loading_metadata
-from icefloe.iceberg.catalog.confined_io import allowed_locations_of, confine
+from icefloe.iceberg.catalog.confined_io import confine
 from icefloe.iceberg.catalog.file_io import exact
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
-from icefloe.iceberg.table import table_name
 from icefloe.iceberg.unreadable import refuse_encrypted
 from icefloe.patience import Patience
 from icefloe.redaction.hidden import hide, hide_environment
 
-__all__ = ["UnknownTableError", "load_catalog", "load_table", "reload_table"]
+__all__ = ["UnknownTableError", "load_catalog", "load_table"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +75,6 @@ def _stripped(value: object) -> object:
 
 
 _DEFAULT_NAME: Final = "default"
-_OTHER_NAME: Final = "; a SQL catalog keeps namespaces by its name: see that it has the one it was made with"
 _URIS: Final = {
     CatalogType.REST: (re.compile("https?://[^/]", re.IGNORECASE), "https://catalog.example.com"),
     CatalogType.HIVE: (re.compile("thrift://[^/]"), "thrift://metastore.example.com:9083"),
@@ -121,12 +119,6 @@ def load_table(
     return _load_table(opened, table, patience, allowed_locations)
 
 
-def reload_table(table: Table) -> Table:
-    """The table as its catalog has it now; errors as ``load_table``."""
-    patience = _patience_with(table.catalog.name, table.catalog.properties)
-    return _load_table(table.catalog, table_name(table), patience, allowed_locations_of(table.io))
-
-
 def _load_table(opened: Catalog, table: str, patience: Patience, allowed_locations: Sequence[str]) -> Table:
     if "." not in table:
         raise UnknownTableError(
@@ -141,7 +133,7 @@ def _load_table(opened: Catalog, table: str, patience: Patience, allowed_locatio
             loaded.io = confine(loaded, own, allowed_locations=allowed_locations)
     except _NOT_THERE as cause:
         raise UnknownTableError(
-            f"catalog {opened.name!r} has no table {table}{_hint(opened, table, patience)}",
+            f"catalog {opened.name!r} has no table {table}{_near(opened, table, patience)}",
             catalog=opened.name,
             table=table,
         ) from cause
@@ -168,16 +160,11 @@ def _open_catalog(catalog: str | Mapping[str, str], properties: Mapping[str, str
     # A reader must not make the catalog's own tables.
     resolved.setdefault("init_catalog_tables", "false")
     with catalog_errors(name, "open it"):
-        make = _maker(name, resolved)
-        patience = _patience_with(name, resolved)
-        # All requests together are bounded from outside: a slow one may use the time that the others leave.
-        opened = patience.wait_for(lambda: make(name, resolved, patience.seconds), "open")
+        patience = Patience.of(os.environ, place=f"catalog {name!r} at {resolved.get(URI, '')}")
+        # All requests together are bounded from outside: most of the clients have no timeout of their own.
+        opened = patience.wait_for(partial(_made, name, resolved, patience.seconds), "open")
     hide(opened.properties, only_secrets=True)
     return withhold_table_properties(opened), patience
-
-
-def _patience_with(name: str, properties: Mapping[str, object]) -> Patience:
-    return Patience.of(os.environ, place=f"catalog {name!r} at {properties.get(URI, '')}")
 
 
 def _configured(name: str) -> Mapping[str, Any]:
@@ -197,23 +184,19 @@ def _configured(name: str) -> Mapping[str, Any]:
     return found
 
 
-def _maker(name: str, properties: Mapping[str, Any]) -> Callable[[str, dict[str, Any], float], Catalog]:
-    """Factory with timeouts if PyIceberg's own has none."""
-    implementation = properties.get(PY_CATALOG_IMPL)
-    if implementation:
+def _made(name: str, properties: dict[str, Any], silence_seconds: float) -> Catalog:
+    if implementation := properties.get(PY_CATALOG_IMPL):
         module_name, _, class_name = implementation.rpartition(".")
-        custom = getattr(importlib.import_module(module_name), class_name)
-        return lambda name, properties, _: custom(name, **properties)
+        made: Catalog = getattr(importlib.import_module(module_name), class_name)(name, **properties)
+        return made
     kind = _kind(name, properties)
-    if kind is CatalogType.SQL:
-        from icefloe.iceberg.catalog.bounded_sql import BoundedSqlCatalog
+    if kind is CatalogType.REST:
+        from icefloe.iceberg.catalog.bounded_rest import BoundedRestCatalog
 
-        return BoundedSqlCatalog
-    if kind in (CatalogType.REST, CatalogType.GLUE, CatalogType.DYNAMODB, CatalogType.HIVE):
-        from icefloe.iceberg.catalog.bounded_catalogs import BOUNDED
-
-        return BOUNDED[kind]
-    return lambda name, properties, _: AVAILABLE_CATALOGS[kind](name, properties)
+        return BoundedRestCatalog(name, properties, silence_seconds)
+    # Properties are text, and botocore counts with this one.
+    numbers = {key: int(value) for key, value in properties.items() if key == "glue.max-retries"}
+    return AVAILABLE_CATALOGS[kind](name, {**properties, **numbers})
 
 
 def _kind(name: str, properties: Mapping[str, Any]) -> CatalogType:
@@ -247,28 +230,18 @@ def _load(catalog: Catalog, table: str) -> Table:
         return catalog.load_table(table)
 
 
-def _hint(catalog: Catalog, table: str, patience: Patience) -> str:
+def _near(catalog: Catalog, table: str, patience: Patience) -> str:
     namespace, _, _ = table.rpartition(".")
     try:
         with catalog_errors(catalog.name, f"list the tables of {namespace}"):
             listed = patience.wait_for(partial(catalog.list_tables, namespace), f"list {namespace}")
-            names = [".".join(identifier) for identifier in listed]
     except NoSuchNamespaceError:
-        return f": it has no namespace {namespace}{_OTHER_NAME if _is_sql(catalog) else ''}"
+        return f": it has no namespace {namespace}"
     except (TerminalError, TransientError) as error:
         logger.info("no near names for table %s: %s", table, error)
         return ""
-    near = difflib.get_close_matches(table, names, n=3)
-    return f": did you mean {' or '.join(near)}?" if near else f": namespace {namespace} has {_some(names)}"
-
-
-def _is_sql(catalog: Catalog) -> bool:
-    return catalog.properties.get(URI, "").startswith(("sqlite", "postgresql"))
-
-
-def _some(names: list[str], limit: int = 5) -> str:
-    shown = ", ".join(sorted(names)[:limit])
-    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown or "no tables"
+    near = difflib.get_close_matches(table, [".".join(identifier) for identifier in listed], n=3)
+    return f": did you mean {' or '.join(near)}?" if near else ""
 
 
 _IS_OURS: Final = ContextVar("_IS_OURS", default=False)

@@ -1,6 +1,5 @@
 """A FileIO that opens a table's files in its allowed places only."""
 
-import json
 import os
 import re
 import stat
@@ -18,7 +17,7 @@ from pyiceberg.table import Table
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import exact, file_io_properties, open_file_io
 from icefloe.iceberg.table import table_name
-from icefloe.pipeline.url import location_fault, one_store
+from icefloe.pipeline.url import one_store
 
 __all__ = ["TableAccess", "refuse_elsewhere"]
 
@@ -26,8 +25,6 @@ __all__ = ["TableAccess", "refuse_elsewhere"]
 _PLAIN_NAME: Final = re.compile(r"\w[\w.=-]*", re.ASCII)
 """A file name that every parser of URLs takes as it is."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_LAID_OUT: Final = re.compile(r"(/([01]{4,8}|[^/]+=[^/]*))+\Z")
-"""Folders that Iceberg makes inside a table's data: by a hash in binary digits, then by partition."""
 _STRIPPED: Final = re.compile(r"^[\x00-\x20]|[\t\r\n]|[\x00-\x20]$")
 """Characters that parsers of URLs drop silently, so that two parsers read two different locations."""
 
@@ -146,17 +143,6 @@ class FilePlaces:
         return real if real is not None and any(place.real.holds(real) for place in self.places) else None
 
 
-def folder_to_allow(location: str) -> str | None:
-    """The folder of a file and others like it; None at the root of a disk.
-
-    >>> folder_to_allow("s3a://archive/t/data/day=1/a.parquet"), folder_to_allow("/a.parquet")
-    ('s3://archive/t/data', None)
-    """
-    folder, _, _ = location.rpartition("/")
-    place = FilePlace.of(_LAID_OUT.sub("", folder)) if FilePlace.of(location) is not None else None
-    return None if place is None or (place.scheme == "file" and not place.path) else str(place)
-
-
 @lru_cache(maxsize=4096)
 def _folder(location: str) -> FilePlace | None:
     return FilePlace.of(location)
@@ -190,12 +176,9 @@ _FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 class ConfinedIO(FileIO):
     """Reads files in some places with another FileIO; refuses all others."""
 
-    def __init__(
-        self, opener: FileIO, places: FilePlaces, *, table: str, allowed_locations: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, opener: FileIO, places: FilePlaces, *, table: str) -> None:
         super().__init__(opener.properties)
         self.places = places
-        self.allowed_locations = tuple(allowed_locations)
         self._opener = exact(opener)
         self._table = table
 
@@ -225,17 +208,9 @@ class ConfinedIO(FileIO):
         places = ", ".join(map(str, self.places.places))
         raise TerminalError(
             f"table {self._table} names the file {file}, which is outside {places}: if it belongs to the "
-            f"table, {self._way_out(real or location)}; if not, a writer of the table wants icefloe to read a foreign "
-            "file"
+            "table, move it or add its folder to allowed_locations of the pipeline file; if not, a writer of the table "
+            "wants icefloe to read a foreign file"
         )
-
-    def _way_out(self, location: str) -> str:
-        folder = folder_to_allow(location)
-        if folder is None or location_fault(folder) is not None:
-            return "move it, because it is in no folder that can be allowed, like one with . or .. in its path"
-        # JSON is valid YAML.
-        line = json.dumps([*self.allowed_locations, folder], ensure_ascii=False)
-        return f"write allowed_locations: {line} in the pipeline file"
 
 
 class _LocalFile(InputFile):
@@ -272,15 +247,11 @@ def confine(table: Table, opener: FileIO, *, allowed_locations: Sequence[str]) -
         warehouse=table.catalog.properties.get("warehouse"),
         allowed_locations=allowed_locations,
     )
-    io = ConfinedIO(opener, places, table=table_name(table), allowed_locations=allowed_locations)
+    io = ConfinedIO(opener, places, table=table_name(table))
     metadata_file = FilePlace.of(table.metadata_location)
     if metadata_file is not None and metadata_file.scheme == "file":
         io.place(table.metadata_location)
     return io
-
-
-def allowed_locations_of(io: FileIO) -> Sequence[str]:
-    return io.allowed_locations if isinstance(io, ConfinedIO) else ()
 
 
 def refuse_elsewhere(io: FileIO, locations: Iterable[str]) -> None:

@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -17,7 +16,7 @@ from pyiceberg.io import ARROW_FILE_IO, FSSPEC_FILE_IO, PY_IO_IMPL, S3_SIGNER, F
 
 from icefloe.errors import TerminalError, TransientError, lack_of_memory_named, one_line
 from icefloe.iceberg.unreadable import EncryptedRowsError, UndecodableError, encrypted_file
-from icefloe.redaction.hidden import hide, redacted_foreign
+from icefloe.redaction.hidden import hide
 
 __all__ = [
     "FileGoneError",
@@ -64,41 +63,6 @@ def _signing(properties: Mapping[str, Any]) -> dict[str, Any]:
     if (manager := properties.get(_AUTH_MANAGER)) is not None:
         return {**kept, "header.Authorization": manager.auth_header()}
     return {**kept, TOKEN: properties[TOKEN]} if TOKEN in properties else kept
-
-
-# Arrow has one type for every fault of a network. Curl's number says which it was: 60 is a refused certificate, and 77
-# is a file of authorities that cannot be read.
-_BY_CURL: Final = re.compile(r"\bcurlCode: (?:60|77)\b,?\s*(?:[^;]*; Details: )?(.{0,200})", re.DOTALL)
-
-
-def refused_certificate(cause: BaseException) -> str | None:
-    """Why a certificate was refused, in the client's words; None for another error.
-
-    >>> refused_certificate(OSError("AWS Error NETWORK_CONNECTION: curlCode: 28, Timeout was reached"))
-    """
-    if (by_curl := _BY_CURL.search(str(cause))) is not None:
-        return " ".join(by_curl[1].split())
-    seen: set[int] = set()
-    below: BaseException | None = cause
-    while below is not None and id(below) not in seen:
-        seen.add(id(below))
-        if isinstance(below, ssl.SSLCertVerificationError):
-            return below.verify_message
-        # urllib3 and requests hand the reason on as an argument, not as a cause.
-        inner = (getattr(below, "reason", None), *below.args, below.__cause__, below.__context__)
-        below = next((each for each in inner if isinstance(each, BaseException)), None)
-    return None
-
-
-def untrusted(cause: BaseException, file: str) -> TerminalError | None:
-    """The error of a file whose storage shows a refused certificate; None for another cause."""
-    refused = refused_certificate(cause)
-    if refused is None:
-        return None
-    return TerminalError(
-        f"{file} was not read: the certificate of its storage is refused ({redacted_foreign(refused)}); name the "
-        "authority's file in SSL_CERT_FILE of this process, or renew the certificate"
-    )
 
 
 _LOCATION: Final = re.compile("[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#]*)?+(?P<path>/.*)", re.DOTALL)
@@ -222,8 +186,6 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError, UnicodeDecodeError) as cause:
         raise _damaged(path, table, noun, cause) from cause
     except OSError as cause:
-        if (error := untrusted(cause, f"{noun} {path} of table {table}")) is not None:
-            raise error from cause
         # Arrow has one type for undecodable bytes and for unreachable storage; a local disk that fails sets errno.
         if (is_local(path) and cause.errno is None) or _WRONG_CHECKSUM in str(cause):
             raise _damaged(path, table, noun, cause) from cause

@@ -5,19 +5,12 @@ import os
 import time
 from collections.abc import Callable
 from typing import Final
-from uuid import uuid4
 
-from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
-    ForbiddenError,
-    RESTError,
-    UnauthorizedError,
 )
 from pyiceberg.table import Table
-from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from icefloe.errors import TerminalError, TransientError
@@ -25,7 +18,7 @@ from icefloe.iceberg.catalog.catalog_errors import catalog_errors
 from icefloe.iceberg.table import table_name
 from icefloe.patience import Patience
 
-__all__ = ["EVER_MS", "commit_refs", "try_refs"]
+__all__ = ["EVER_MS", "commit_refs"]
 
 logger = logging.getLogger(__name__)
 
@@ -73,46 +66,6 @@ def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None])
         f"other commits to table {name} came first {len(_PAUSES_SECONDS) + 1} times in a row, so that its snapshots "
         "could not be pinned; try again"
     )
-
-
-def try_refs(table: Table, name: str) -> bool:
-    """True if branches and tags may be set; False if only a real commit would show it.
-
-    A REST catalog checks rights before requirements. It gets a commit whose requirements never hold, and its error
-    says if the right is missing. Other catalogs, and tables without a snapshot, cannot be asked.
-    """
-    catalog, head = table.catalog, table.current_snapshot()
-    if head is None or not isinstance(catalog, RestCatalog):
-        return False
-    patience = Patience.of(os.environ, place=f"catalog {catalog.name!r}: branches of {table_name(table)}")
-    updates = tuple(
-        SetSnapshotRefUpdate(
-            ref_name=f"{name}_{kind}",
-            type=kind,
-            snapshot_id=head.snapshot_id,
-            max_ref_age_ms=EVER_MS,
-            max_snapshot_age_ms=None,
-            min_snapshots_to_keep=None,
-        )
-        for kind in (SnapshotRefType.BRANCH, SnapshotRefType.TAG)
-    )
-    # No table has this UUID, and the branch is not there.
-    never = (AssertTableUUID(uuid=uuid4()), AssertRefSnapshotId(ref=updates[0].ref_name, snapshot_id=head.snapshot_id))
-
-    def answer() -> bool:
-        try:
-            catalog.commit_table(table, never, updates)
-        except CommitFailedException:
-            return True
-        except (ForbiddenError, NotImplementedError, UnauthorizedError) as cause:
-            reason = f"catalog {catalog.name!r} refused to set branches and tags of table {table_name(table)}"
-            raise _refused(catalog.name, table_name(table), reason) from cause
-        except RESTError as cause:
-            logger.info("whether branches and tags may be set is not known: %s", type(cause).__name__)
-        return False
-
-    with catalog_errors(catalog.name, f"ask about branches and tags of table {table_name(table)}"):
-        return patience.wait_for(answer, "commit")
 
 
 def _refused(catalog: str, table: str, reason: str) -> TerminalError:

@@ -8,7 +8,7 @@ from typing import Self
 from pyiceberg.table import Table
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
-from icefloe.iceberg.catalog.table_refs import EVER_MS, commit_refs, try_refs
+from icefloe.iceberg.catalog.table_refs import EVER_MS, commit_refs
 from icefloe.iceberg.history.history import MAIN, History
 from icefloe.iceberg.table import ancestry
 
@@ -139,11 +139,6 @@ class PipelinePins:
     def may_exist(history: History, pipeline: str) -> bool:
         """True if there are pins of a pipeline of that name, perhaps of another one."""
         return any(name.startswith(f"icefloe_{pipeline}_") for name in history.refs)
-
-    @staticmethod
-    def may_be_set(table: Table, pipeline: str) -> bool:
-        """True if branches and tags may be set; False if only a real commit would show it; see `try_refs`."""
-        return try_refs(table, f"icefloe_{pipeline}_validate")
 
     def __bool__(self) -> bool:
         return self.branch_head_id is not None or bool(self.tagged)
