@@ -23,7 +23,7 @@ from benchmarks.figures import parser_of, write_figures
 from benchmarks.map_task import map_task_inputs, run_map_task
 from benchmarks.run import use_one_core
 from benchmarks.turns import cpu_of, in_turns
-from icefloe.batch.fast_ways import FastWay
+from icefloe.batch.map.rewritten_files import FastWay
 
 _REPETITIONS: Final = 4
 _WAYS: Final = {"none": (), "all": tuple(FastWay)}
@@ -73,8 +73,8 @@ def measured(kind: str, change: str, rows: int) -> Figures:
 
 def run(table: Table, ways: tuple[FastWay, ...]) -> float:
     """CPU seconds of the one map task over the table's change."""
-    inputs = map_task_inputs(table, next(_ATTEMPTS), ways)
-    seconds, _ = cpu_of(partial(run_map_task, inputs))
+    inputs = map_task_inputs(table, next(_ATTEMPTS))
+    seconds, _ = cpu_of(partial(run_map_task, inputs, ways))
     return seconds
 
 

@@ -23,7 +23,6 @@ from benchmarks.figures import parser_of
 from benchmarks.map_task import planned_batch
 from benchmarks.run import use_one_core
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
-from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.plan_document import put_map_tasks, tasks_key
 from icefloe.storage.location import open_store
@@ -32,8 +31,8 @@ from support.spark.spark_lab import CATALOG, NAMESPACE
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "decoding": ("opened_file.py", "batches"),
     "equal bytes": ("identical_columns.py", "identical_columns"),
-    "partners": ("ordered_rows.py", "_partners"),
-    "taking": ("ordered_rows.py", "_picked"),
+    "partners": ("rewritten_files.py", "_partners"),
+    "taking": ("rewritten_files.py", "_picked"),
     "comparing": ("alignment.py", "differing_rows"),
     "hashing": ("row_hashes.py", "row_hashes"),
 }
@@ -63,7 +62,7 @@ def profiled(table: Table) -> tuple[float, dict[str, float]]:
     """Seconds of one map task, and the share of each part."""
     planned, store = planned_batch(table), open_store(f"memory://bed-profile/{table.name()[-1]}")
     put_map_tasks(store, planned.tasks, key=tasks_key(planned.plan.map_task_digests))
-    folder = BatchFolder(plan=planned.plan, store=store, memory_bytes=2**30, filter_text=None, fast_ways=tuple(FastWay))
+    folder = BatchFolder(plan=planned.plan, store=store, memory_bytes=2**30, filter_text=None)
     inputs = MapInputs(folder=folder, io=table.io)
     first, *_, last = [task.map_id for task in planned.tasks] * 2
     write_map_output(inputs, first)

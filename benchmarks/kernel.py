@@ -21,7 +21,7 @@ from benchmarks.kernel_beds import BEDS, kernel_beds
 from benchmarks.map_task import MapTaskResult, map_task_inputs, measure, run_map_task
 from benchmarks.run import FOLDER, read_raw, use_one_core
 from benchmarks.turns import cpu_of, in_turns
-from icefloe.batch.fast_ways import FastWay
+from icefloe.batch.map.rewritten_files import FastWay
 
 PLACE: Final = FOLDER.parent / "kernel"
 WAYS: Final = {"plain": (), **{str(way): (way,) for way in FastWay}, "all": tuple(FastWay)}
@@ -66,8 +66,8 @@ def measured(bed: str, table: Table, attempts: Iterator[int]) -> Iterator[Figure
     results: dict[str, MapTaskResult] = {}
 
     def map_task(way: str) -> float:
-        inputs = map_task_inputs(table, next(attempts), WAYS[way])
-        seconds, folder = cpu_of(partial(run_map_task, inputs))
+        inputs = map_task_inputs(table, next(attempts))
+        seconds, folder = cpu_of(partial(run_map_task, inputs, WAYS[way]))
         results[way] = measure(folder)
         return seconds
 

@@ -1,11 +1,15 @@
 """One map task over the benchmark's table: planned, run, and what it left measured."""
 
 from dataclasses import dataclass
+from functools import partial
+from unittest.mock import patch
 
 from pyiceberg.table import Table
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
-from icefloe.batch.fast_ways import FastWay
+from icefloe.batch.map import write_map_output as module_of_map_tasks
+from icefloe.batch.map.carryover import CarryOver
+from icefloe.batch.map.rewritten_files import FastWay
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
 from icefloe.batch.plan_document import put_map_tasks, tasks_key
@@ -48,19 +52,20 @@ def planned_batch(table: Table, *, identifier: str = "flight_id") -> PlannedBatc
     return make_plan(loaded, spec, PlanLabels(pipeline="benchmark", table=table_name(table)))
 
 
-def map_task_inputs(table: Table, attempt: int, fast_ways: tuple[FastWay, ...] = tuple(FastWay)) -> MapInputs:
+def map_task_inputs(table: Table, attempt: int) -> MapInputs:
     """The second snapshot of the table as a batch of one map task, which nobody has run yet."""
     planned = planned_batch(table)
     store = open_store(f"memory://benchmark-{attempt}")
     [task] = planned.tasks
     put_map_tasks(store, [task], key=tasks_key(planned.plan.map_task_digests))
-    folder = BatchFolder(plan=planned.plan, store=store, memory_bytes=2**30, filter_text=None, fast_ways=fast_ways)
+    folder = BatchFolder(plan=planned.plan, store=store, memory_bytes=2**30, filter_text=None)
     return MapInputs(folder=folder, io=table.io)
 
 
-def run_map_task(inputs: MapInputs) -> BatchFolder:
-    """Runs the one map task, from files to the committed map output."""
-    write_map_output(inputs, 0)
+def run_map_task(inputs: MapInputs, fast_ways: tuple[FastWay, ...] = tuple(FastWay)) -> BatchFolder:
+    """Runs the one map task by some fast ways, from files to the committed map output."""
+    with patch.object(module_of_map_tasks, "CarryOver", partial(CarryOver, fast_ways=fast_ways)):
+        write_map_output(inputs, 0)
     return inputs.folder
 
 

@@ -1,7 +1,6 @@
 """The changes of a table in Python: no Airflow, no Spark."""
 
 import logging
-import os
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -13,13 +12,13 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import UsageError
 from icefloe.iceberg.table import Table
-from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption, RowLineageOption
+from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption
 
 __all__ = ["read_changes"]
 
 logger = logging.getLogger(__name__)
 
-_OPTIONS: Final = {"changes": ("each", "net"), "commit_groups": ("fuse", "split"), "row_lineage": ("off", "trust")}
+_OPTIONS: Final = {"changes": ("each", "net"), "commit_groups": ("fuse", "split")}
 
 
 def read_changes(
@@ -35,7 +34,6 @@ def read_changes(
     columns: Sequence[str] | None = None,
     filter: str | None = None,  # noqa: A002 - the name is the interface's
     branch: str = "main",
-    row_lineage: RowLineageOption = "off",
 ) -> pa.RecordBatchReader:
     """The row-level changes of a range of a table's snapshots.
 
@@ -56,7 +54,6 @@ def read_changes(
         columns: columns to deliver, in the table's order; None: all. A change in other columns is no change.
         filter: an Iceberg expression in the names of the last schema, such as ``"status = 'open' and amount > 10"``. A
             row that begins to pass is an INSERT, one that no longer passes a DELETE.
-        row_lineage: ``trust`` the row ids and sequence numbers of V3 tables instead of comparing rows.
 
     Returns:
         ``_change_type``, ``_change_ordinal``, ``_commit_snapshot_id``, ``_commit_timestamp``, then the table's columns
@@ -77,7 +74,7 @@ def read_changes(
         is_list = isinstance(names, Sequence) and all(isinstance(each, str) for each in names)
         if names is not None and not is_list:
             raise UsageError(f"{name} must be a list of column names, not {names!r}")
-    options = {"changes": changes, "commit_groups": commit_groups, "row_lineage": row_lineage}
+    options = {"changes": changes, "commit_groups": commit_groups}
     for name, option in options.items():
         if option not in _OPTIONS[name]:
             raise UsageError(f"read_changes({name}={option!r}) is unknown: expected {' or '.join(_OPTIONS[name])}")
@@ -96,8 +93,6 @@ def read_changes(
         commit_groups=commit_groups,
         columns=columns,
         filter_text=filter,
-        trusts_lineage=row_lineage == "trust",
-        environ=os.environ,
     )
     for warning in scan.warnings:
         logger.warning("%s", warning)

@@ -34,7 +34,6 @@ class Question:
 
     Attributes:
         row_ids: whether the table has any, so that they may pair updates.
-        trusts_lineage: whether row ids and sequence numbers are trusted.
         only_sum: where the steps cannot be known any more: only what they add up to is checked.
     """
 
@@ -44,7 +43,6 @@ class Question:
     net: bool = False
     split: bool = False
     row_ids: bool = False
-    trusts_lineage: bool = False
     only_sum: bool = False
     selection: Selection = EVERYTHING
 
@@ -56,7 +54,6 @@ class Question:
             "identifier_columns": list(self.identifier_columns) or None,
             "changes": "net" if self.net else "each",
             "commit_groups": "split" if self.split else "fuse",
-            "row_lineage": "trust" if self.trusts_lineage else "off",
             **self.selection.arguments(),
         }
 

@@ -83,7 +83,6 @@ def _questions(bench: Bench, random: Random, thorough: bool) -> Iterator[Questio
             # The log of a branch loses its moves with the snapshots that expire.
             only_sum=bench.applied["expire"] > 0 and after is not None and after not in bench.trace.lineage(up_to),
             selection=selection,
-            trusts_lineage=has_row_ids and random.random() < 0.5,
         )
 
 

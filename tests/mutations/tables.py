@@ -10,8 +10,6 @@ __all__ = ["TABLES"]
 TABLES: Final = (
     Mutation(name="a batch whose sums differ is committed", function="Sums.require", kind=Kind.NEVER,
              suite=("tests/batch/deliver/test_commit_batch.py",)),
-    Mutation(name="row ids that a side has twice are trusted", function="rows_not_copied", kind=Kind.NEVER,
-             suite=("tests/batch/map/test_trusted_lineage.py",)),
     Mutation(name="identities give their rows as each piece comes", function="SharedWeights.cancelled",
              kind=Kind.WITHOUT, place=15, suite=("tests/batch/reduce/test_match_rows.py",)),
     Mutation(name="net changes carry the last step that changed their row, not their identity", function="net_changes",

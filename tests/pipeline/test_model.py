@@ -37,8 +37,6 @@ shuffle: {partitions: auto, target_size_bytes: 64MiB, map_task_bytes: 256MiB, me
 max_steps_per_batch: 100
 max_bytes_per_batch: 1TiB
 max_scan_bytes: null
-row_lineage: off
-verify_sample: 0
 on_summary_mismatch: fail
 engine: spark
 spark: {conn_id: spark_default, conf: {spark.executor.cores: 4}}
@@ -57,7 +55,7 @@ def test_the_documented_file_loads_with_every_key_typed(write):
     assert pipeline.name == "flights_changes"
     assert pipeline.identifier_columns == ("flight_id",)
     assert pipeline.columns == ("flight_id", "arr_delay")
-    assert (pipeline.row_lineage, pipeline.max_bytes_per_batch, pipeline.poll_interval) == ("off", 2**40, 30.0)
+    assert (pipeline.max_bytes_per_batch, pipeline.poll_interval) == (2**40, 30.0)
     assert pipeline.spark == SparkSettings(conn_id="spark_default", conf={"spark.executor.cores": "4"})
     assert pipeline.checkpoint_url == f"dynamodb://checkpoints/checkpoints/{pipeline.name}"
     assert pipeline.coordination == "dynamodb://icefloe"
@@ -117,7 +115,7 @@ TAKES_A_REFERENCE = {
     "catalog": "lakehouse", "table": "nyc.flights", "changes": "net", "filter": "a > 1", "pin": "true", "storage": "s3://a",
     "storage_conn_id": "aws", "storage_is_shared": "TRUE", "checkpoint": "dynamodb://tab",
     "coordination": "dynamodb://tab", "max_scan_bytes": "5 GB",
-    "row_lineage": "trust", "verify_sample": "0.25", "on_summary_mismatch": "warn", "engine": "local",
+    "on_summary_mismatch": "warn", "engine": "local",
 }  # fmt: skip
 
 

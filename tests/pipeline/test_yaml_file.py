@@ -122,8 +122,8 @@ def test_properties_are_text_as_they_are_written(written: str, text: str, path: 
 
 
 def test_an_alias_of_a_number_is_text_among_properties_and_a_number_elsewhere() -> None:
-    data = parse_yaml("verify_sample: &n 1.0\ncatalog: {a: *n, b: ~}\nmax_steps_per_batch: *n\n", path="p").data
-    assert data == {"verify_sample": 1.0, "catalog": {"a": "1.0", "b": None}, "max_steps_per_batch": 1.0}
+    data = parse_yaml("max_scan_bytes: &n 1.0\ncatalog: {a: *n, b: ~}\nmax_steps_per_batch: *n\n", path="p").data
+    assert data == {"max_scan_bytes": 1.0, "catalog": {"a": "1.0", "b": None}, "max_steps_per_batch": 1.0}
 
 
 @pytest.mark.parametrize(

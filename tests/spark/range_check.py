@@ -46,14 +46,12 @@ def check_ranges(
         options: of `read_changes`.
     """
     lineage = table.snapshot_ids()
-    has_row_lineage = table.load().metadata.format_version >= 3
     read = cache(state or _generic_reader(table, lineage[-1]))
     for after, up_to, identity in _ranges(lineage, identifier_columns):
         ends = [after, *_steps(table, lineage, after, up_to, commits)]
         states = {each: read(each, up_to) for each in ends}
-        for trust in ("off", "trust") if has_row_lineage else ("off",):
-            found = changes_of(table, after, up_to, identifier_columns=list(identity), row_lineage=trust, **options)
-            check_range(found, states, ends, identity)
+        found = changes_of(table, after, up_to, identifier_columns=list(identity), **options)
+        check_range(found, states, ends, identity)
 
 
 def check_evolving_ranges(table: SparkTable, *, identifier_columns: Sequence[str] = ()) -> None:

@@ -30,7 +30,6 @@ Read in this order:
 - `plan_document`: a plan's header and map tasks, and the keys of all documents of a batch
 - `report`: the figures of a batch
 - `phase_record`: attempts, time and figures of one phase
-- `fast_ways`: ways to find carried-over rows without hashing every row
 - `run_settings`: settings that a run takes from the pipeline file as it is now, and its secrets
 """
 

@@ -1,7 +1,7 @@
 """The changes of a range of snapshots for one reader: a batch without checkpoint and sink."""
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Final, Self
 import pyarrow as pa
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
-from icefloe.batch.fast_ways import FastWay, fast_ways
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
 from icefloe.batch.open.cores import local_cores
@@ -45,7 +44,6 @@ class ChangelogScan:
     io: FileIO
     planned: PlannedBatch
     schema: pa.Schema
-    ways: tuple[FastWay, ...]
 
     @classmethod
     def of(
@@ -59,8 +57,6 @@ class ChangelogScan:
         commit_groups: CommitGroupsOption,
         columns: Sequence[str] | None,
         filter_text: str | None,
-        trusts_lineage: bool,
-        environ: Mapping[str, str],
     ) -> Self:
         """Plans a range; see `icefloe.api.read_changes`."""
         loaded = LoadedTable(table)
@@ -91,7 +87,6 @@ class ChangelogScan:
             io=loaded.io,
             planned=planned,
             schema=ChangeColumns.schema(delivered.arrow, with_batch=False),
-            ways=fast_ways(environ, trusts_lineage=trusts_lineage),
         )
 
     @property
@@ -108,7 +103,6 @@ class ChangelogScan:
                 store=open_store(Path(path).as_uri()),
                 memory_bytes=_MEMORY_BYTES,
                 filter_text=plan.spec.filter,
-                fast_ways=self.ways,
             )
             put_map_tasks(folder.store, self.planned.tasks, key=tasks_key(plan.map_task_digests))
             if plan.route is Route.INSERT_ONLY:

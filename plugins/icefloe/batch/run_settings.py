@@ -2,12 +2,10 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self
 
-from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, fast_ways
 from icefloe.checkpoint.record_store import backfill_prefix
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
@@ -136,13 +134,11 @@ class RunSettings:
     pipeline: Pipeline
     backfill_id: str | None = None
     writer: Writer = field(default_factory=Writer)
-    fast_ways: tuple[FastWay, ...] = COMPARING_WAYS
 
     @classmethod
     def of(cls, pipeline: Pipeline, *, backfill_id: str | None = None, writer: Writer | None = None) -> Self:
         """The settings of an expanded pipeline, or of a backfill of it."""
-        ways = fast_ways(os.environ, trusts_lineage=pipeline.row_lineage == "trust")
-        return cls(pipeline=pipeline, backfill_id=backfill_id, writer=writer or Writer(), fast_ways=ways)
+        return cls(pipeline=pipeline, backfill_id=backfill_id, writer=writer or Writer())
 
     @property
     def checkpoint_url(self) -> str:
@@ -177,7 +173,6 @@ class RunSettings:
             "variables": self.pipeline.variables,
             "backfill_id": self.backfill_id,
             "writer": asdict(self.writer),
-            "fast_ways": self.fast_ways,
         }
         return long_variable(SETTINGS_VARIABLE, json.dumps(given))
 
@@ -189,5 +184,4 @@ class RunSettings:
             pipeline=Pipeline.of(YamlFile(path=given["path"], data=given["pipeline"], lines={}), given["variables"]),
             backfill_id=given["backfill_id"],
             writer=Writer(**given["writer"]),
-            fast_ways=tuple(map(FastWay, given["fast_ways"])),
         )

@@ -123,12 +123,6 @@ class DataFile:
             return row_ids
         return pc.coalesce(row_ids, pa.array(positions + self.first_row_id, pa.int64()))
 
-    def inherited_sequence_numbers(self, numbers: pa.Array) -> pa.Array:
-        """Sequence numbers from the file, otherwise of the commit that added it; nulls without ``first_row_id``."""
-        if self.first_row_id is None:
-            return pa.nulls(len(numbers), pa.int64())
-        return pc.fill_null(numbers, self.sequence_number)
-
 
 def constant_to_json(value_type: PrimitiveType, value: Any) -> Constant:
     """A partition value as JSON.

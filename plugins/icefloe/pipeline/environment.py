@@ -34,8 +34,8 @@ SHOWN: Final[frozenset[KeyPath]] = frozenset({
     ("table",), ("storage",), ("checkpoint",), ("coordination",), ("allowed_locations",), ("catalog", "warehouse"),
     ("changelog", "path"), ("sink", "path"), ("sink", "dead_letters", "path"),
     # Words and numbers of a closed set. No error quotes another value.
-    ("pin",), ("storage_is_shared",), ("changes",), ("shuffle",), ("max_scan_bytes",), ("row_lineage",),
-    ("verify_sample",), ("on_summary_mismatch",), ("engine",), ("changelog", "keep"), ("sink", "format"),
+    ("pin",), ("storage_is_shared",), ("changes",), ("shuffle",), ("max_scan_bytes",),
+    ("on_summary_mismatch",), ("engine",), ("changelog", "keep"), ("sink", "format"),
     ("sink", "target_file_bytes"), ("sink", "bulk_bytes"), ("sink", "transaction_bytes"),
 })  # fmt: skip
 """The keys whose values of the environment are shown; those of all other keys are hidden, also of keys to come."""

@@ -17,7 +17,6 @@ from icefloe.pipeline.option_values import (
     OutputOption,
     RemovedRowsOption,
     RollbackOption,
-    RowLineageOption,
     SummaryMismatchOption,
 )
 from icefloe.pipeline.settings import (
@@ -128,8 +127,6 @@ class Pipeline:
     max_steps_per_batch: int = 100
     max_bytes_per_batch: int = 2**40
     max_scan_bytes: int | None = None
-    row_lineage: RowLineageOption = "off"
-    verify_sample: float = 0.0
     on_summary_mismatch: SummaryMismatchOption = "fail"
     engine: Literal["spark", "local", "auto"] = "spark"
     spark: SparkSettings = field(default_factory=SparkSettings)

@@ -10,7 +10,6 @@ __all__ = [
     "ExpandedText",
     "OutputOption",
     "RollbackOption",
-    "RowLineageOption",
     "SummaryMismatchOption",
 ]
 
@@ -30,7 +29,6 @@ CommitGroupsOption: TypeAlias = Literal["fuse", "split"]
 RollbackOption: TypeAlias = Literal["compensate", "fail"]
 """If a branch left the cursor's snapshot behind, deliver the difference or stop."""
 
-RowLineageOption: TypeAlias = Literal["off", "trust"]
 """``trust``: rows of V3 tables that keep row id and sequence number are taken for copies, and not compared."""
 
 SummaryMismatchOption: TypeAlias = Literal["fail", "warn"]

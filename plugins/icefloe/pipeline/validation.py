@@ -187,9 +187,7 @@ _TEXT_CHECKS: Final[tuple[tuple[KeyPath, Callable[[str], str | None]], ...]] = (
     (("coordination",), table_fault),
     (("schedule",), schedule_fault),
 )
-_NOT_TEXT: Final[tuple[KeyPath, ...]] = (
-    ("pin",), ("storage_is_shared",), ("verify_sample",), ("shuffle", "partitions"),
-)  # fmt: skip
+_NOT_TEXT: Final[tuple[KeyPath, ...]] = (("pin",), ("storage_is_shared",), ("shuffle", "partitions"))
 _SAFE_PLACES: Final[Mapping[KeyPath, str]] = {
     ("catalog",): "an Airflow connection or PyIceberg's configuration",
     ("spark", "conf"): "the Airflow connection of Spark or Spark's own configuration",

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.expressions import AlwaysTrue
 
-from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.carryover import CarryOver
+from icefloe.batch.map.rewritten_files import FastWay
 from icefloe.batch.rows.file_effects import Effect, FileEffects
 from icefloe.batch.rows.row_reader import ReadRows, TableRowReader
 from icefloe.iceberg.data_file import DataFile

@@ -1,5 +1,5 @@
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batch.map.rewritten_pairs import Rewrite, expected_weights, reader, row_key, written_pair
-from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay, fast_ways
 from icefloe.batch.map import rewritten_files
 from icefloe.batch.map.carryover import CarryOver
+from icefloe.batch.map.rewritten_files import FastWay
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.errors import TerminalError
 from icefloe.iceberg.files import reader as file_reader
 from icefloe.iceberg.files.reader import BATCH_ROWS
 from support.tables.small_rewrites import fast_ways_of_small_files
@@ -111,16 +110,3 @@ def test_equal_columns_are_decoded_of_one_file_only(tmp_path: Path) -> None:
         decoded[ways] = carryover.decoded_bytes
     # The changed column of both files, and the equal ones of one file.
     assert decoded[(FastWay.IDENTICAL,)] < 0.6 * decoded[(FastWay.ALIGNED,)]
-
-
-def test_the_environment_chooses_fast_ways() -> None:
-    def chosen(written: str) -> Collection[FastWay]:
-        return fast_ways({"ICEFLOE_FAST_WAYS": written})
-
-    assert chosen("all") == chosen("lineage, identical, aligned, matched") == COMPARING_WAYS
-    assert fast_ways({}, trusts_lineage=True) == tuple(FastWay)
-    assert fast_ways({"ICEFLOE_FAST_WAYS": "lineage"}, trusts_lineage=True) == (FastWay.LINEAGE,)
-    assert chosen("none") == ()
-    assert chosen("matched, aligned") == (FastWay.MATCHED, FastWay.ALIGNED)
-    with pytest.raises(TerminalError, match="names 'quick', which is no fast way: set it to all, none, or some of"):
-        chosen("aligned,quick")

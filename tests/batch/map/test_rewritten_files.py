@@ -6,9 +6,8 @@ import pytest
 
 from batch.map.rewritten_pairs import Rewrite, reader, written_pair
 from batch.touched_files import touched_file
-from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.hashed_rows import FileTally, MemoryBudget
-from icefloe.batch.map.rewritten_files import FileWindow, alignable_pairs, compare_rewritten, rewritten_pairs
+from icefloe.batch.map.rewritten_files import FastWay, FileWindow, alignable_pairs, compare_rewritten, rewritten_pairs
 from icefloe.batch.rows.file_effects import FileEffects
 from support.pipelines.workshop import Workshop
 from support.tables.events import rows

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from icefloe.batch.map import partly_read_files, rewritten_files
+from icefloe.batch.map import rewritten_files
 from icefloe.batch.plan import map_tasks
 from icefloe.iceberg.files import identical_columns
 
@@ -19,7 +19,7 @@ def fast_ways_of_small_files() -> Iterator[None]:
     """
     with (
         patch.object(rewritten_files, "LEAST_MATCHED_ROWS", 0),
-        patch.object(partly_read_files, "LEAST_UPDATED_ROWS", 0),
+        patch.object(rewritten_files, "LEAST_UPDATED_ROWS", 0),
         patch.object(identical_columns, "_LEAST_SHARE", 0.0),
         patch.object(map_tasks, "_LEAST_BYTES", 0),
     ):

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import ConfigDict
 
-from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
 from icefloe.batch.plan_document import PLAN, MapTask, Plan
 from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.memory_limit import RowLimit
@@ -106,7 +105,6 @@ class BatchFolder:
 
     Attributes:
         filter_text: with ``${ENV}`` expanded; None: all rows count.
-        verify_sample: share of the map tasks that compare every row as well, from 0 to 1.
         machine: keeps map outputs if the pipeline says so, and reads those of other machines.
     """
 
@@ -114,8 +112,6 @@ class BatchFolder:
     store: Store
     memory_bytes: int
     filter_text: str | None
-    fast_ways: tuple[FastWay, ...] = COMPARING_WAYS
-    verify_sample: float = 0.0
     machine: Machine = field(default_factory=Machine)
 
     # Kept: a task asks for it several times, and it is made from the JSON of the table's schema.

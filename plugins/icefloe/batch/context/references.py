@@ -77,8 +77,6 @@ class BatchReference(Places):
                 store=store,
                 memory_bytes=pipeline.shuffle.memory_bytes,
                 filter_text=pipeline.filter,
-                fast_ways=self.settings.fast_ways,
-                verify_sample=pipeline.verify_sample,
                 machine=Machine(keeps_outputs=pipeline.shuffle.transfer == "nodes"),
             ),
             written=store,

@@ -7,7 +7,6 @@ Read in this order:
 - `write_part`: the insert-only route, straight to a part
 - `write_map_output`: phase one of the shuffle
 - `carryover`: the rows of a group of files that really changed
-- `partly_read_files`: files of which a few columns show the changed rows
 - `rewritten_files`: pairs of files of which one probably rewrites the other
 - `hashed_rows`: rows that the fast ways leave, hashed and counted
 """

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.batch.fast_ways import COMPARING_WAYS, FastWay
 from icefloe.batch.map.hashed_rows import (
     BYTES_PER_HASHED_ROW,
     FileTally,
@@ -18,8 +17,7 @@ from icefloe.batch.map.hashed_rows import (
     ReadTally,
     hash_file,
 )
-from icefloe.batch.map.partly_read_files import compare_updated, files_with_lineage, rows_by_lineage
-from icefloe.batch.map.rewritten_files import alignable_pairs, compare_rewritten
+from icefloe.batch.map.rewritten_files import FastWay, alignable_pairs, compare_rewritten, compare_updated
 from icefloe.batch.rows.file_effects import Effect, FileEffects, Positions, RowSet, WeightedRows
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.changes.consolidate import surviving_rows
@@ -90,9 +88,8 @@ class CarryOver:
 
     - ``IDENTICAL`` (`compare_updated`): a removed and an added file of equal length are compared by their bytes. Only
       columns that differ are decoded.
-    - ``LINEAGE`` (`rows_by_lineage`): if the pipeline trusts row lineage, its two columns show which rows differ.
-    - ``ALIGNED`` (`rewritten_files`): rows are compared position by position. If the writer kept the
-      row order, that cancels nearly every row without a hash.
+    - ``ALIGNED`` (`compare_rewritten`): rows are compared position by position. If the writer kept the row order, that
+      cancels nearly every row without a hash.
     - ``MATCHED`` (the same): where rows are gone or new, partners are found by a few columns and compared.
 
     All other rows are hashed and consolidated (`hashed_rows`). Surviving rows are taken from memory or read again by
@@ -111,7 +108,7 @@ class CarryOver:
         reader: TableRowReader,
         *,
         memory_bytes: int,
-        fast_ways: Collection[FastWay] = COMPARING_WAYS,
+        fast_ways: Collection[FastWay] = tuple(FastWay),
     ) -> None:
         self._files = files
         self._reader = reader
@@ -180,32 +177,17 @@ class CarryOver:
 
     def _compared_by_any_way(self, files: Sequence[FileEffects], budget: MemoryBudget) -> list[HashedRows]:
         compared: list[HashedRows] = []
-        # Row ids are nearly incompressible, so an UPDATE of one column decodes less without them.
-        for way in (FastWay.IDENTICAL, FastWay.LINEAGE):
-            if way in self._fast_ways:
-                found = list(_compared_by(way, _others(files, compared), self._reader, budget))
-                self.files_by_way[way] += len(found)
-                compared += found
+        if FastWay.IDENTICAL in self._fast_ways:
+            for pair in alignable_pairs(files):
+                compared += compare_updated(*pair, self._reader, budget=budget) or ()
+            self.files_by_way[FastWay.IDENTICAL] += len(compared)
         ways = {FastWay.ALIGNED, FastWay.MATCHED}.intersection(self._fast_ways)
         if ways:
             others = _others(files, compared)
-            for taken, *pair in compare_rewritten(others, self._reader, ways=ways, budget=budget):
-                self.files_by_way[taken or "hashed"] += len(pair)
-                compared += pair
+            for taken, *sides in compare_rewritten(others, self._reader, ways=ways, budget=budget):
+                self.files_by_way[taken or "hashed"] += len(sides)
+                compared += sides
         return compared
-
-
-def _compared_by(
-    way: FastWay, files: Sequence[FileEffects], reader: TableRowReader, budget: MemoryBudget
-) -> Iterator[HashedRows]:
-    """The rows that a way leaves of the files that it fits."""
-    if way is FastWay.LINEAGE:
-        for sides in files_with_lineage(files):
-            yield from rows_by_lineage(*sides, reader, budget=budget) or ()
-        return
-
-    for pair in alignable_pairs(files):
-        yield from compare_updated(*pair, reader, budget=budget) or ()
 
 
 def _others(files: Sequence[FileEffects], done: Sequence[HashedRows]) -> list[FileEffects]:

@@ -1,17 +1,26 @@
-"""Pairs of files of which one probably rewrites the other, and the rows that differ. Each file is read once."""
+"""Pairs of files of which one probably rewrites the other, and the rows that differ."""
 
 from collections.abc import Collection, Iterator, Sequence
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.hashed_rows import BYTES_PER_HASHED_ROW, FileTally, HashedRows, MemoryBudget, RemainingRows
 from icefloe.batch.rows.file_effects import FileEffects, Positions
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.changes.alignment import differing_rows, digests_of, pairs_in_order, telling_columns
+from icefloe.changes.alignment import (
+    aligned_batches,
+    differing_rows,
+    digests_of,
+    pairs_in_order,
+    telling_columns,
+)
+from icefloe.changes.row_hash.row_hashes import RowHashes
 
+LEAST_UPDATED_ROWS = 50_000
+"""With fewer rows in both files, decoding them takes less time than opening them once more on an object store."""
 _SAMPLE_ROWS: Final = 2_048
 _TELLING_ROWS: Final = 1_024
 LEAST_MATCHED_ROWS = 16_384
@@ -23,6 +32,20 @@ _LEAST_PAIRED: Final = 0.3
 """If a smaller share has partners, hashing is cheaper. If every second row is gone, half of a sample has partners."""
 _MOST_LOST_PAIRS: Final = 2
 """After so many pairs that had to be read in vain, the others are probably like them."""
+
+
+class FastWay(StrEnum):
+    """One way to find carried-over rows of two files without hashing every row. All give the same changes.
+
+    Attributes:
+        IDENTICAL: decodes only the columns whose bytes differ in two files with equal row groups.
+        ALIGNED: compares rows at equal positions of two files.
+        MATCHED: compares likely pairs of rows in the same order, which a few columns tell apart.
+    """
+
+    IDENTICAL = "identical"
+    ALIGNED = "aligned"
+    MATCHED = "matched"
 
 
 class FileWindow:
@@ -265,3 +288,79 @@ def compare_rewritten(
 
 def _rows_of(pair: tuple[FileEffects, FileEffects]) -> int:
     return sum(file.data_file.record_count for file in pair)
+
+
+def compare_updated(
+    removed: FileEffects, added: FileEffects, reader: TableRowReader, *, budget: MemoryBudget
+) -> tuple[HashedRows, HashedRows] | None:
+    """The rows of two files that differ by position, kept in memory."""
+    num_rows = removed.data_file.record_count
+    if 2 * num_rows < LEAST_UPDATED_ROWS:
+        return None
+    identical = reader.columns_of_equal_bytes(removed.data_file, added.data_file)
+    if not identical:
+        return None
+    sides = _Side(removed, reader), _Side(added, reader)
+    names = reader.shape.read.arrow.names
+    differing = [name for name in names if name not in identical]
+    if not differing:
+        # The footers were checked against the planned number of rows.
+        for side in sides:
+            side.tally.add_all(num_rows)
+        return sides[0].hashed_rows([]), sides[1].hashed_rows([])
+    positions = _differing_positions(*sides, differing, budget.free_bytes)
+    if positions is None:
+        return None
+    left_bytes = sum(side.kept_bytes for side in sides)
+    unchanged = []
+    for batch in reader.read_columns_at(added.data_file, [name for name in names if name in identical], positions):
+        unchanged.append(batch)
+        left_bytes += batch.nbytes
+        if left_bytes > budget.free_bytes:
+            return None
+    budget.take(left_bytes)
+    first, second = (side.hashed_rows(unchanged) for side in sides)
+    return first, second
+
+
+def _differing_positions(removed: "_Side", added: "_Side", names: Sequence[str], free_bytes: int) -> Positions | None:
+    """None if memory is short. Each side keeps its columns of the rows that differ."""
+    found: list[Positions] = [np.zeros(0, np.int64)]
+    start = 0
+    for one, other in aligned_batches(removed.read(names), added.read(names)):
+        rows = differing_rows(one, other)
+        found.append(start + rows)
+        start += one.num_rows
+        if len(rows):
+            removed.keep(one, rows)
+            added.keep(other, rows)
+        if removed.kept_bytes + added.kept_bytes > free_bytes:
+            return None
+    return np.concatenate(found)
+
+
+class _Side:
+    """One of the files, with the differing columns of the rows that differ."""
+
+    def __init__(self, file: FileEffects, reader: TableRowReader) -> None:
+        self.tally = FileTally(file)
+        self.kept: list[pa.RecordBatch] = []
+        self.kept_bytes = 0
+        self._reader = reader
+
+    def read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for batch in self._reader.read_columns(self.tally.file.data_file, names):
+            self.tally.add_all(batch.num_rows)
+            yield batch
+
+    def keep(self, batch: pa.RecordBatch, rows: Positions) -> None:
+        taken = batch.take(pa.array(rows))
+        plain = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in taken]
+        self.kept.append(pa.RecordBatch.from_arrays(plain, names=batch.schema.names))
+        self.kept_bytes += self.kept[-1].nbytes
+
+    def hashed_rows(self, unchanged: Sequence[pa.RecordBatch]) -> HashedRows:
+        file = self.tally.file
+        kept = [self._reader.joined(file.data_file, *parts) for parts in aligned_batches(self.kept, unchanged)]
+        hashes = RowHashes.concat([RowHashes.of_batch(batch, key=self._reader.shape.hash_key) for batch in kept])
+        return HashedRows(tally=self.tally, effects=file.effects, hashes=hashes, kept=kept)

@@ -1,17 +1,13 @@
 """Phase one of the shuffle: a map task, from data files to a committed map output."""
 
-import hashlib
 import logging
 import os
 import time
 from collections.abc import Mapping
-from typing import Final
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
-from icefloe.batch.fast_ways import FastWay
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.sums import Sums
-from icefloe.errors import TerminalError
 from icefloe.shuffle.coalesce import BatchSizes, reduce_ids
 from icefloe.shuffle.committed_output import MapOutputRecord
 from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
@@ -20,45 +16,6 @@ from icefloe.storage.local_folders import local_folders
 __all__ = ["write_map_output"]
 
 logger = logging.getLogger(__name__)
-
-_WHOLE: Final = 1 << 64
-
-
-def is_sampled(share: float, folder_url: str, map_id: int) -> bool:
-    """True for a share of all map tasks, the same ones at each try.
-
-    >>> sum(is_sampled(0.25, "memory:///batch", map_id) for map_id in range(1_000))
-    256
-    """
-    digest = hashlib.sha256(f"{folder_url}/{map_id}".encode()).digest()
-    return int.from_bytes(digest[:8]) < share * _WHOLE
-
-
-def verify_task(inputs: MapInputs, map_id: int, found: Sums, *, memory_bytes: int) -> None:
-    """Compares every row of a sampled map task once more, and adds up the changes."""
-    folder = inputs.folder
-    if not is_sampled(folder.verify_sample, folder.store.url, map_id):
-        return
-    carryover = CarryOver(inputs.file_effects(map_id), inputs.row_reader(), memory_bytes=memory_bytes, fast_ways=())
-    expected = Sums()
-    for rows in carryover.changed_rows():
-        shuffled = folder.shape.to_shuffle(rows)
-        expected.add_rows(shuffled.row_hashes, rows.change_ordinals, rows.weights)
-    what = f"map task {map_id} of batch {folder.plan.batch_number}"
-    try:
-        found.require(expected, what=what)
-    except TerminalError as cause:
-        plan, advice = folder.plan, "report this as a bug"
-        if FastWay.LINEAGE in folder.fast_ways:
-            advice = (
-                f"a writer changed rows and kept their sequence numbers. Set row_lineage: off, run `icefloe abandon "
-                f"{plan.pipeline}`, and compare earlier batches with `icefloe verify {plan.pipeline}`"
-            )
-        raise TerminalError(
-            f"{what} found other changes in {plan.table} when it compared every row (verify_sample), so nothing was "
-            f"delivered: {advice}",
-            map_id=map_id,
-        ) from cause
 
 
 def write_map_output(
@@ -79,9 +36,7 @@ def write_map_output(
     started = time.monotonic()
     # Half for the rows that are compared, half for the writer: both hold rows at once.
     memory_bytes = folder.memory_bytes // 2
-    carryover = CarryOver(
-        inputs.file_effects(map_id), inputs.row_reader(), memory_bytes=memory_bytes, fast_ways=folder.fast_ways
-    )
+    carryover = CarryOver(inputs.file_effects(map_id), inputs.row_reader(), memory_bytes=memory_bytes)
     sums = Sums()
     with MapOutputWriter(
         folder.store,
@@ -100,8 +55,6 @@ def write_map_output(
         tally = carryover.tally
         # Before the commit: from its record on, the rows count.
         tally.require(sums.signed_counts(), what=f"map task {map_id} of batch {plan.batch_number}")
-        if folder.fast_ways and folder.verify_sample:
-            verify_task(inputs, map_id, sums, memory_bytes=memory_bytes)
         record = writer.commit(
             MapTaskCounts(
                 removed_rows_read=tally.removed_rows,

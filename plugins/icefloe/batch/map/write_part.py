@@ -60,10 +60,7 @@ def inserted_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a map task, file by file."""
     carryover = CarryOver(
-        inputs.file_effects(map_id),
-        reader or inputs.row_reader(),
-        memory_bytes=inputs.folder.memory_bytes,
-        fast_ways=inputs.folder.fast_ways,
+        inputs.file_effects(map_id), reader or inputs.row_reader(), memory_bytes=inputs.folder.memory_bytes
     )
     for rows in carryover.changed_rows():
         delivered, hashes = inputs.folder.shape.to_deliver(rows)

@@ -90,23 +90,6 @@ class TableRowReader:
         for batch in self._checked.rows_at(data_file, positions, schema, dictionary_columns=True):
             yield schema.plain(batch)
 
-    def read_lineage(self, file: FileEffects) -> Iterator[ReadRows]:
-        """The row ids and last updated sequence numbers of touched rows, in order; null without row lineage."""
-        data_file, touched = file.data_file, file.touched
-        for first, batch in self._checked.rows(data_file, self.shape.read.lineage):
-            in_batch = np.arange(first, first + batch.num_rows)
-            needed = touched.among(in_batch)
-            row_ids, numbers = batch.columns
-            lineage = pa.RecordBatch.from_arrays(
-                [
-                    data_file.inherited_row_ids(row_ids, in_batch),
-                    data_file.inherited_sequence_numbers(numbers),
-                ],
-                names=batch.schema.names,
-            )
-            kept = lineage if len(needed) == len(in_batch) else lineage.take(pa.array(needed))
-            yield ReadRows(positions=in_batch[needed], batch=kept, rows_read=len(needed))
-
     def read_rows(self, data_file: DataFile, positions: Positions) -> Iterator[pa.RecordBatch]:
         """Compared rows at ascending positions, text decoded."""
         for found_at, batch in self._at(data_file, positions):

@@ -123,12 +123,6 @@ class TableSchema:
         """The same columns, followed by the row id."""
         return type(self).of(Schema(*self.columns.fields, _row_id()), self.name_mapping)
 
-    @property
-    def lineage(self) -> Self:
-        """The row id and the last updated sequence number only."""
-        number = NestedField(_SEQUENCE_NUMBER_FIELD_ID, _SEQUENCE_NUMBER, LongType(), required=False)
-        return type(self).of(Schema(_row_id(), number), self.name_mapping)
-
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of these columns, text decoded if it is dictionary-encoded."""
         columns = [
@@ -261,8 +255,6 @@ def schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None]) 
 
 
 _ROW_ID_FIELD_ID: Final = 2147483540
-_SEQUENCE_NUMBER: Final = "_last_updated_sequence_number"
-_SEQUENCE_NUMBER_FIELD_ID: Final = 2147483539
 
 
 def covering_schema(schema: Schema, others: Sequence[Schema]) -> Schema:
