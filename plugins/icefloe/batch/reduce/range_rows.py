@@ -42,8 +42,8 @@ def large_identity(memory_bytes: int) -> TerminalError:
     """The error of rows that must stay together, and do not fit into memory."""
     return TerminalError(
         f"one identity has more changed rows in this batch than shuffle.memory_bytes ({format_bytes(memory_bytes)}) "
-        "holds: raise it (under Spark spark.executor.memoryOverhead too), or start over with identifier_columns that "
-        "tell rows apart"
+        "holds: raise it (under Spark spark.executor.memoryOverhead too), or start over with identifier_columns whose "
+        "values fewer rows share"
     )
 
 
