@@ -29,8 +29,6 @@ BATCHES: Final = (
              kind=Kind.WITHOUT, place=5, suite=("tests/batch/map/test_carryover.py",)),
     Mutation(name="rows that are read again are looked for by their number among the hashed_rows",
              function="HashedRows.rows", kind=Kind.FIRST),
-    Mutation(name="a sample that differs passes", function="verify_task", kind=Kind.WITHOUT, place=9,
-             suite=("tests/batch/map/test_verified_sample.py",)),
     Mutation(name="a sink is taken back for a load that it had a part of", function="claim_batch:_is_begun",
              kind=Kind.NEVER, suite=("tests/batch/deliver/test_taken_over.py",)),
     Mutation(name="a filter moves to another column of its name", function="filter_columns_of_batch", kind=Kind.WITHOUT,
