@@ -13,7 +13,6 @@ COMMANDS = {
     ABANDON: "icefloe.cli.endings.find_end",
     ("purge", "--older-than", "1d", "--yes"): "icefloe.cli.upkeep.places_here",
     ("deliver", "--batches", "0"): "icefloe.cli.upkeep.Redelivery.url",
-    ("deliver", "--dead-letters"): "icefloe.cli.upkeep.Redelivery.url",
     ("reset", "--yes"): "icefloe.cli.endings.open_session",
     ("set-cursor", "--snapshot-id", "7", "--yes"): "icefloe.cli.endings.open_session",
     ("unpin", "--yes"): "icefloe.cli.endings.open_session",

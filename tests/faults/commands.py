@@ -43,14 +43,12 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "sweep": ("sweep", "STORAGE", "--yes"),
         "verify": ("verify", "PIPELINE"),
         "deliver": ("deliver", "PIPELINE", "--batches", "0-2"),
-        "letters": ("deliver", "PIPELINE", "--dead-letters"),
         "purge": ("purge", "PIPELINE", "--older-than", "1h", "--yes"),
         "run": ("run", "PIPELINE"),
     }
 )
 """Arguments by name; words in capitals stand for what a place has."""
 _NEEDS_OPEN_BATCH: Final = frozenset({"abandon", "run"})
-_NEEDS_LETTERS: Final = frozenset({"deliver", "letters"})
 
 
 class ServedCluster:
@@ -137,7 +135,7 @@ class CommandPlace:
         )  # fmt: skip
         place.deliver_all()
         place.shown.at("updated")
-        served.poison(*([_POISONED] if command in _NEEDS_LETTERS else []))
+        served.poison(*([_POISONED] if command == "deliver" else []))
         place.deliver_all()
         served.poison()
         place.shown.at("deleted")
@@ -187,7 +185,7 @@ class CommandPlace:
         """
         # Commits that an operator skipped come by a load.
         anew = ("reset",) if self.command == "set-cursor" else ()
-        for command in ("letters", *anew, "run"):
+        for command in (*(("deliver",) if self.command == "deliver" else ()), *anew, "run"):
             done = self.run(command)
             assert done.code == 0, (command, done)
         while self.place.deliver(self.place.pipelines[0]):

@@ -229,16 +229,12 @@ COMMANDS: Final = (
         example=(
             "flights_changes --batches 0-41 --sink new_index.yaml",
             "flights_changes --backfill 6f1c --sink index.yaml",
-            "flights_search --dead-letters --dry-run",
         ),
         arguments=(
             _PIPELINE,
             _option("--sink", metavar="FILE",
                 help="a YAML file with the key `sink`; without it, the sink of the pipeline"),
             _option("--batches", type=batch_numbers, metavar="A-B", help="their numbers, such as 0-41 or 7"),
-            _flag("--dead-letters",
-                "send what the sink refused for good again; what it takes leaves the folder of dead letters"),
-            _flag("--dry-run", "with --dead-letters: only count them"),
             _BACKFILL,
             _JSON,
         ),

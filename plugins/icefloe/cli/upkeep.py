@@ -38,11 +38,6 @@ _MOST_NUMBERS: Final = 8
 def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
     """Delivers batches in order; ends at the first failure, and says where to go on."""
     redelivery = _redelivery(pipeline, arguments)
-    if arguments.dead_letters:
-        _send_letters(redelivery, arguments, screen)
-        return
-    if arguments.dry_run:
-        raise UsageError("--dry-run shows dead letters: add --dead-letters, or leave it out")
     with screen.under_way("looking"):
         asked = redelivery.batches(arguments.batches)
         if asked is None:
@@ -60,24 +55,6 @@ def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
     else:
         screen.say("none of these batches changed anything")
     screen.answer({"pipeline": pipeline.name, "url": url, "batches": documents})
-
-
-def _send_letters(redelivery: Redelivery, arguments: Namespace, screen: Screen) -> None:
-    with screen.under_way("looking"):
-        url = redelivery.url(is_checked=not arguments.dry_run)
-        letters = redelivery.letters(redelivery.batches(arguments.batches))
-    documents = [{"batch": number, "dead_letters": count} for number, count in letters.items()]
-    columns = ["batch", "dead letters"]
-    if not arguments.dry_run:
-        documents, columns = [], list(_COUNTS)
-        for number in letters:
-            with screen.under_way(f"dead letters of batch {number}"):
-                documents.append(_counts(number, redelivery.send_letters(number)))
-    if documents:
-        screen.table(columns, [_texts(document, columns) for document in documents], numbers=columns)
-    else:
-        screen.say("there are no dead letters of these batches")
-    screen.answer({"pipeline": redelivery.pipeline, "url": url, "batches": documents})
 
 
 def _redelivery(pipeline: Pipeline, arguments: Namespace) -> Redelivery:

@@ -99,18 +99,11 @@ class DeadLetterFolder:
 
     def letters(self, batch_number: int) -> Iterator[DeadLetter]:
         """The letters of a batch, by part."""
-        for number in self.parts(batch_number):
-            yield from self.letters_of_part(batch_number, number)
-
-    def letters_of_part(self, batch_number: int, part_number: int) -> list[DeadLetter]:
-        """The letters of a part; none if another process just sent the last."""
-        found = self._store.find(_key(batch_number, part_number)) or b""
-        # Not splitlines(): a document may have other separators of lines inside.
-        return [DeadLetter(**json.loads(line)) for line in found.decode().split("\n") if line]
-
-    def parts(self, batch_number: int) -> list[int]:
-        """Parts of a batch with letters."""
-        return sorted({number for batch, number in self._files(f"batch={batch_number}") if batch == batch_number})
+        for batch, number in sorted(self._files(f"batch={batch_number}")):
+            # None if another process just sent the last.
+            found = self._store.find(_key(batch, number)) or b""
+            # Not splitlines(): a document may have other separators of lines inside.
+            yield from (DeadLetter(**json.loads(line)) for line in found.decode().split("\n") if line)
 
     def batches(self) -> list[int]:
         """Batches with letters."""

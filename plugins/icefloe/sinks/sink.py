@@ -80,7 +80,7 @@ class Sink(ABC):
         commits_once: True if a batch arrives by one commit, as in a table. `deliver` is then called once, in the
             driver, with one part of all changes. False if parts arrive one by one, in tasks at once.
         keeps_deletions: True if marks of deleted rows stay, so that no late write brings a row back: `purge`.
-        keeps_dead_letters: True if what is refused for good can be sent again: `dead_letters`, `replay_dead_letters`.
+        keeps_dead_letters: True if what is refused for good may be kept: `dead_letters`.
         keeps_written_columns: True if changes keep the columns that they were written with: `read_back_as_written`.
         finds_keys: False if `read_back_as_written` ignores its keys, so that the caller filters.
         wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
@@ -220,16 +220,6 @@ class Sink(ABC):
 
     def dead_letters(self) -> Mapping[int, int]:
         """Number of letters by batch; empty if no folder is configured."""
-        raise NotImplementedError
-
-    def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
-        """Send the letters of a committed batch again, in the state that they had; may be repeated at any time.
-
-        What the destination takes, or has in a later state, leaves the folder; the rest stays with the new reason.
-
-        Returns:
-            A result for each part. ``rows`` counts the letters, ``dead_letters`` those that stay.
-        """
         raise NotImplementedError
 
     @abstractmethod

@@ -67,10 +67,3 @@ def test_a_default_that_the_documents_have_or_do_not_show_is_no_reason_for_a_new
     inside = {**FIRST, "place": 4, "place.city": 5}
     schema = proven(0, pa.schema([*PEOPLE, PLACES.field("place")])).schema
     sink.begin(of(3, inside, "place.city", schema=schema))
-
-
-def test_an_index_without_documents_takes_any_columns() -> None:
-    _, sink = loaded(schema=proven(0).schema)
-    run(sink, of(1, {"id": 1, "name": 3}, "name"), ADA)
-    with pytest.raises(TerminalError):
-        sink.begin(of(2, FIRST))

@@ -62,16 +62,6 @@ def test_a_replay_does_not_replace_an_index_whose_claim_was_lost() -> None:
     assert [row["name"] for row in rows_of(sink)] == ["Ada"]
 
 
-def test_a_load_does_not_go_on_in_an_index_of_a_user_whose_claim_was_lost() -> None:
-    """Rows that were deleted since the last batch would stay in it."""
-    cluster = FakeCluster()
-    cluster.perform_request("PUT", "/people")
-    run(claimed(cluster), proven(0), ADA)
-    del cluster.indexes["people-icefloe"]
-    with pytest.raises(TerminalError, match="is an index that you made"):
-        claimed(cluster).begin(proven(5, is_load=True))
-
-
 def test_a_batch_that_replaces_nothing_is_not_written_among_documents_of_the_owner_before() -> None:
     cluster = FakeCluster()
     run(claimed(cluster), proven(7), ADA)

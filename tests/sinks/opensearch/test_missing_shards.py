@@ -84,15 +84,6 @@ def test_a_batch_is_not_shown_before_all_shards_are_refreshed() -> None:
         run(sink, proven(2), part(changes(("+", 7, "a"))))
 
 
-def test_an_index_of_somebody_else_is_not_empty_because_a_shard_is_away() -> None:
-    cluster = FakeCluster()
-    cluster.perform_request("PUT", "/people")
-    cluster.perform_request("PUT", "/people/_doc/theirs", body="{}")
-    cluster.is_away = lambda _: True
-    with pytest.raises(TransientError, match="1 of 2 shards are missing"):
-        claimed(cluster)
-
-
 def test_conflicts_of_documents_whose_shard_is_moving_are_looked_at_again() -> None:
     """So a batch that another try has delivered is not taken for one that another program got in the way of."""
     sink = filled(cluster := FakeCluster())

@@ -81,9 +81,7 @@ class EmptyAnswers(FakeCluster):
         return {} if url.endswith(self.path) else super().perform_request(method, url, *arguments, **named)
 
 
-@pytest.mark.parametrize(
-    "path", ["/_doc/claim", "/_doc/progress", "/_count", "/_mget", "/point_in_time", "/_search", "/_bulk"]
-)
+@pytest.mark.parametrize("path", ["/_doc/claim", "/_doc/progress", "/_mget", "/point_in_time", "/_search", "/_bulk"])
 def test_an_answer_without_its_fields_never_ends_as_a_defect(path: str) -> None:
     cluster = EmptyAnswers()
     sink = claimed(cluster)
@@ -93,7 +91,6 @@ def test_an_answer_without_its_fields_never_ends_as_a_defect(path: str) -> None:
     calls = {
         "/_doc/claim": lambda: sink.claim(ORIGIN),
         "/_doc/progress": sink._claims.progress,
-        "/_count": lambda: sink._indexes._count("people"),
         "/_mget": lambda: run(sink, proven(1), part(changes(("+", 1, "b")))),
         "/point_in_time": lambda: rows_of(sink),
         "/_search": lambda: sink.purge(before=SOON),

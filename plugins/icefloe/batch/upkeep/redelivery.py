@@ -123,11 +123,10 @@ class Redelivery:
         logger.info("batch %d of %s: delivered once more", number, self.pipeline)
         return deliveries
 
-    def url(self, *, is_checked: bool = True) -> str:
-        """Address of the sink; by default it is proven that the sink can be written."""
+    def url(self) -> str:
+        """Address of the sink, after proving that it can be written."""
         with self._open_sink() as sink:
-            if is_checked:
-                sink.check()
+            sink.check()
             return sink.url
 
     def _require_other_sink(self, sink: Sink, batch: ProvenBatch) -> None:
@@ -175,35 +174,3 @@ class Redelivery:
         if manifest.parts:
             schema = folder.part_schema(manifest.batch.batch_number, manifest.parts[0])
         return committed_batch(offset, manifest, output, schema=schema)
-
-    def letters(self, numbers: Sequence[int] | None = None) -> dict[int, int]:
-        """Dead letters by committed batch, of the given ones or of all. `UsageError` if the sink keeps none."""
-        with self._letter_sink() as sink:
-            found = sink.dead_letters()
-        return {
-            number: count
-            for number, count in sorted(found.items())
-            # Those of an open batch are written again by each try of it.
-            if (numbers is None or number in numbers) and self.source.checkpoint.committed(number) is not None
-        }
-
-    def send_letters(self, number: int) -> list[PartDelivery]:
-        """Sends the dead letters of a batch again."""
-        offset = self.source.checkpoint.offset(number)
-        with self._letter_sink() as sink:
-            if offset is not None:
-                sink.claim(self.source.origin(offset.checkpoint_id), only_looks=True)
-            found = list(sink.replay_dead_letters(number))
-        logger.info("batch %d of %s: dead letters sent again", number, self.pipeline)
-        return found
-
-    @contextmanager
-    def _letter_sink(self) -> Iterator[Sink]:
-        with self._open_sink() as sink:
-            if not sink.keeps_dead_letters or not self.target.pipeline.sink.options.get("dead_letters"):
-                raise UsageError(
-                    "this sink has no dead letters that can be sent again; of a sink of type opensearch, name a folder "
-                    "for them in sink.dead_letters",
-                    pipeline=self.pipeline,
-                )
-            yield sink

@@ -261,7 +261,7 @@ def dead_letters_note(sink: Sink) -> tuple[str, ...]:
         return ()
     note = (
         f"{sink.url} refused {letters:,} changes that are in the folder of dead letters: their keys are missing or "
-        "have an older state; `icefloe deliver NAME --dead-letters` sends them again"
+        "have an older state; correct the index, then send their batches by `icefloe deliver NAME --batches`"
     )
     return (note,)
 

@@ -9,7 +9,6 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch
 from icefloe.sinks.opensearch.cluster import ALREADY_THERE, Cluster, IndexGoneError
 from icefloe.sinks.opensearch.found_index import (
-    FoundIndex,
     IndexNames,
     batch_number_of,
     generation_of,
@@ -174,10 +173,9 @@ class BatchIndex:
         )  # fmt: skip
         if before is not None and (self._names.version_of(before.target) or 0) > version:
             return {"replaced_by": before.target}
-        own = self.indexes.own_index()
-        target = self._target(batch, version, before, own)
-        if before is None or before.version < version:
-            self._refuse_other_index(batch, target, before, own)
+        target = self._names.of_load(version) if before is None or batch.begins_anew else before.target
+        if before is not None and before.version < version and target == before.target and not batch.is_replay:
+            self._refuse_other_index(batch, before)
         # Parts that an earlier try delivered are not sent again, so they must be in the very index that it found.
         is_again = before is not None and before.version == version and not batch.is_replay
         noted = BegunBatch(version=version, target=target, uuid=before.uuid if before and is_again else None)
@@ -210,34 +208,17 @@ class BatchIndex:
         if not batch.is_replay or latest.target != begun["index"]:
             raise superseded(batch, self.url)
 
-    def _refuse_other_index(
-        self, batch: ProvenBatch, target: str, before: BegunBatch | None, own: FoundIndex | None
-    ) -> None:
-        """Raise unless the index has what the last batch left, and no rows that a load is to replace."""
-        if own is not None and own.is_known and batch.begins_anew:
-            raise TerminalError(
-                f"{self.url} is an index that you made, so a new load cannot replace it at once; remove it and let "
-                "icefloe make one behind an alias of that name, or load into another sink.index"
-            )
-        if before is None or batch.begins_anew:
-            return
-        if own is not None and not own.is_known:
-            # Somebody made it again: it lacks what earlier batches wrote.
-            raise self._gone(batch, target)
-        uuid = self.indexes.uuid(target) if target == before.target and not batch.is_replay else None
+    def _refuse_other_index(self, batch: ProvenBatch, before: BegunBatch) -> None:
+        """Raise unless the index is the one that the last batch left."""
+        uuid = self.indexes.uuid(before.target)
         if None not in (uuid, before.uuid) and uuid != before.uuid:
             name, found = batch.origin.pipeline, batch_number_of(before.version)
             raise TerminalError(
-                f"index {target} of {self.url.rpartition('/')[0]} is not the one that batch {found} of {name} was "
-                "written to: it was restored or made again, and may lack batches; bring the last ones that it may lack "
-                f"by `icefloe deliver {name} --batches FIRST-{found}`, or run `icefloe reset {name}`, which loads the "
-                "table"
+                f"index {before.target} of {self.url.rpartition('/')[0]} is not the one that batch {found} of {name} "
+                "was written to: it was restored or made again, and may lack batches; bring the last ones that it may "
+                f"lack by `icefloe deliver {name} --batches FIRST-{found}`, or run `icefloe reset {name}`, which loads "
+                "the table"
             )
-
-    def _target(self, batch: ProvenBatch, version: int, before: BegunBatch | None, own: FoundIndex | None) -> str:
-        if own is not None:
-            return self._names.index
-        return self._names.of_load(version) if before is None or batch.begins_anew else before.target
 
     def _gone(self, batch: ProvenBatch, target: object) -> IndexGoneError:
         return IndexGoneError(

@@ -1,11 +1,10 @@
-"""The delivery of parts and of dead letters, with their conflicts."""
+"""The delivery of parts, with their conflicts."""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum, auto
-from typing import Any, Final, cast
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -13,7 +12,7 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.sinks.key_changes import key_operations
-from icefloe.sinks.opensearch.bulk import BulkOperations, BulkSender, bulk_lines, bulk_operations
+from icefloe.sinks.opensearch.bulk import BulkOperations, BulkSender, bulk_operations
 from icefloe.sinks.opensearch.cluster import Cluster, stored_documents
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.row_documents import DELETED
@@ -23,62 +22,6 @@ from icefloe.sinks.sink import PartDelivery, superseded
 _MOST_ROWS: Final = 20_000
 _MOST_BYTES: Final = 8 * 2**20
 """Rows whose documents are made at a time: their texts, lines and copies of them take ten times as much."""
-_NOT_OURS: Final = (
-    "another program wrote or deleted the document (_update_by_query is one), or another row has its key, so its "
-    "version is not below the letter's; stop that program, then run `icefloe reset` for the pipeline, which loads "
-    "a new index"
-)
-_PERHAPS_DELETED: Final = (
-    "a later batch may have deleted the row, and with `deletes: hard` the index may have forgotten that; change the "
-    "row in the table, or run `icefloe reset` for the pipeline, which loads a new index"
-)
-
-
-class Verdict(Enum):
-    """The reason of a conflict."""
-
-    AGAIN = auto()
-    REPEATED = auto()
-    OTHER_CONTENT = auto()
-    FOREIGN = auto()
-    LATER = auto()
-
-
-def verdict_of(
-    content: Mapping[str, Any] | None, found: Mapping[str, Any], *, version: int, latest: Callable[[], int | None]
-) -> Verdict:
-    """The reason for which a write of a document was refused.
-
-    ================================  ==============================================================
-    the cluster has                   it is
-    ================================  ==============================================================
-    an earlier version                no conflict any more: send it again
-    our version, our content          an earlier try: repeated
-    our version, other content        another row of the key, or of another program
-    a version after the last batch    no batch wrote it: foreign
-    a later version                   of a later batch
-    no document                       a later batch deleted it, and the cluster remembers. Without a
-                                      later batch, the mark of an earlier try was purged: repeated;
-                                      foreign if a row was to be there
-    ================================  ==============================================================
-
-    Args:
-        content: None: the document was to be deleted.
-        latest: gives the version of the batch that began last; None: unknown.
-    """
-    stored = found["_version"] if found["found"] else None
-    if stored is not None and stored < version:
-        return Verdict.AGAIN
-    if stored == version:
-        is_ours = content is not None and _is_content(content, found["_source"])
-        return Verdict.REPEATED if is_ours else Verdict.OTHER_CONTENT
-    # Asked after the document was read: a batch notes that it begins before it writes.
-    begun = latest()
-    if stored is None and begun == version and content is not None and DELETED in content:
-        return Verdict.REPEATED
-    if begun is not None and (begun <= version if stored is None else begun < stored):
-        return Verdict.FOREIGN
-    return Verdict.LATER
 
 
 def _is_content(document: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
@@ -92,7 +35,7 @@ class PartDeliverer:
     """Delivers one part.
 
     Attributes:
-        latest: as in `verdict_of`.
+        latest: gives the version of the batch that began last; None: unknown.
         refuse_superseded: raises if a later batch has begun.
     """
 
@@ -175,19 +118,43 @@ class PartDeliverer:
         for position, found in zip(positions, stored_documents(self.cluster, self.writer, ids), strict=True):
             document = operations.documents[position].as_py()
             content = None if document is None else json.loads(document)
-            verdict = verdict_of(content, found, version=self.version, latest=self.latest)
-            if verdict is Verdict.AGAIN:
+            outcome = self._outcome(content, found)
+            if outcome is None:
                 again.append(position)
             else:
-                self._counts[self._counted_as(verdict, found)] += 1
+                self._counts[outcome] += 1
         return again
 
-    def _counted_as(self, verdict: Verdict, found: Mapping[str, Any]) -> str:
-        if verdict is Verdict.REPEATED:
+    def _outcome(self, content: Mapping[str, Any] | None, found: Mapping[str, Any]) -> str | None:
+        """The count for a write that was refused; None: send it again.
+
+        ================================  ==============================================================
+        the cluster has                   it is
+        ================================  ==============================================================
+        an earlier version                no conflict any more: send it again
+        our version, our content          an earlier try: repeated
+        our version, other content        another row of the key, or of another program
+        a version after the last batch    no batch wrote it: foreign
+        a later version                   of a later batch
+        no document                       a later batch deleted it, and the cluster remembers. Without a
+                                          later batch, the mark of an earlier try was purged: repeated;
+                                          foreign if a row was to be there
+        ================================  ==============================================================
+
+        Args:
+            content: None: the document was to be deleted.
+        """
+        stored = found["_version"] if found["found"] else None
+        if stored is not None and stored < self.version:
+            return None
+        if stored == self.version:
+            is_ours = content is not None and _is_content(content, found["_source"])
+            return "repeated" if is_ours else self._other_content(found)
+        # Asked after the document was read: a batch notes that it begins before it writes.
+        begun = self.latest()
+        if stored is None and begun == self.version and content is not None and DELETED in content:
             return "repeated"
-        if verdict is Verdict.OTHER_CONTENT:
-            return self._other_content(found)
-        if verdict is Verdict.FOREIGN:
+        if begun is not None and (begun <= self.version if stored is None else begun < stored):
             raise self._foreign(found["_id"])
         if self.batch.is_replay:
             return "superseded"
@@ -218,96 +185,3 @@ class PartDeliverer:
     @property
     def _url(self) -> str:
         return f"{self.cluster.url}/{self.settings.index}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LetterReplay:
-    """Sends the letters of a batch to the index that readers see.
-
-    A letter leaves the folder when the index has its document, or a later state of the row, even after a kill. It stays
-    if a foreign document is in its way.
-
-    Attributes:
-        first_version: of the load that made the index, with the state of all rows before it.
-        forgets: True if the index forgets deletions after a while; False: it keeps marks.
-        latest: as in `verdict_of`.
-    """
-
-    cluster: Cluster
-    folder: DeadLetterFolder
-    writer: str
-    first_version: int
-    forgets: bool
-    bulk_bytes: int
-    latest: Callable[[], int | None]
-
-    def replay(self, batch_number: int) -> list[PartDelivery]:
-        """Sends the letters of a batch; results count letters in place of rows."""
-        return [self._replay_part(batch_number, number) for number in self.folder.parts(batch_number)]
-
-    def _replay_part(self, batch_number: int, number: int) -> PartDelivery:
-        letters = self.folder.letters_of_part(batch_number, number)
-        late = [letter for letter in letters if letter.version < self.first_version]
-        present = [letter for letter in letters if letter.version >= self.first_version]
-        forgotten = self._perhaps_forgotten(present)
-        kept = [replace(letter, reason=_PERHAPS_DELETED) for letter in present if letter.id in forgotten]
-        sent = [letter for letter in present if letter.id not in forgotten]
-        sender = BulkSender(self.cluster, self.writer, bulk_bytes=self.bulk_bytes)
-        refused: list[DeadLetter] = []
-        verdicts: Counter[Verdict] = Counter()
-        for version in sorted({letter.version for letter in sent}):
-            chunk = [letter for letter in sent if letter.version == version]
-            while chunk:
-                result = sender.send(_lines(chunk, version))
-                refused += [replace(chunk[place], reason=reason) for place, reason in result.refused_for_good.items()]
-                chunk = self._judge([chunk[place] for place in result.conflicts], refused, verdicts)
-        remaining = [*kept, *refused]
-        if remaining != letters:
-            self.folder.put(batch_number, number, remaining)
-        return PartDelivery(
-            number=number,
-            rows=len(letters),
-            documents=len(sent) - len(refused) - verdicts[Verdict.LATER],
-            repeated=verdicts[Verdict.REPEATED],
-            retries=sender.retries,
-            refused=sender.refused,
-            dead_letters=len(remaining),
-            superseded=verdicts[Verdict.LATER] + len(late),
-            bytes=sender.sent_bytes,
-        )
-
-    def _perhaps_forgotten(self, letters: Sequence[DeadLetter]) -> frozenset[str]:
-        """Ids of letters whose rows may be deleted by later batches without a trace."""
-        if not self.forgets:
-            return frozenset()
-        rows = [letter for letter in letters if letter.operation != "delete"]
-        found = stored_documents(self.cluster, self.writer, [letter.id for letter in rows])
-        # A deletion would have taken the document, so one that is there was not deleted since.
-        missing = [letter for letter, stored in zip(rows, found, strict=True) if not stored["found"]]
-        latest = self.latest()
-        return frozenset(letter.id for letter in missing if latest != letter.version)
-
-    def _judge(
-        self, letters: Sequence[DeadLetter], refused: list[DeadLetter], verdicts: Counter[Verdict]
-    ) -> list[DeadLetter]:
-        again = []
-        found = stored_documents(self.cluster, self.writer, [letter.id for letter in letters])
-        for letter, stored in zip(letters, found, strict=True):
-            verdict = verdict_of(_content(letter), stored, version=letter.version, latest=self.latest)
-            verdicts[verdict] += 1
-            if verdict is Verdict.AGAIN:
-                again.append(letter)
-            elif verdict in (Verdict.OTHER_CONTENT, Verdict.FOREIGN):
-                # No batch wrote that: without the letter nobody would know that the document lacks its change.
-                refused.append(replace(letter, reason=_NOT_OURS))
-        return again
-
-
-def _content(letter: DeadLetter) -> Mapping[str, Any] | None:
-    return None if letter.operation == "delete" else cast("Mapping[str, Any]", letter.document)
-
-
-def _lines(letters: Sequence[DeadLetter], version: int) -> pa.Array:
-    text = pa.large_string()
-    bodies = [None if each.operation == "delete" else json.dumps(each.document, ensure_ascii=False) for each in letters]
-    return bulk_lines(pa.array([each.id for each in letters], text), pa.array(bodies, text), version)

@@ -8,11 +8,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths, column_type
-from icefloe.units import parse_seconds
 
 _META: Final = "icefloe"
 _COLUMNS: Final = "columns"
-_LEAST_GC_SECONDS: Final = 3_600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,20 +101,15 @@ class FoundIndex:
     names: IndexNames
 
     @property
-    def facts(self) -> Mapping[str, Any] | None:
-        """The facts that a batch of this sink left, if any."""
-        found = self._facts_of_any_sink
-        return found if found.get("index") == self.names.index else None
+    def facts(self) -> Mapping[str, Any]:
+        """The facts that a batch left, of any sink; empty if there are none."""
+        found = self.mappings.get("_meta", {}).get(_META)
+        return found if isinstance(found, Mapping) else {}
 
     @property
     def is_known(self) -> bool:
-        """True if a batch of this sink uses it."""
-        return self.facts is not None
-
-    @property
-    def written_as(self) -> str | None:
-        """The ``sink.index`` of any sink that left facts, if any."""
-        return self._facts_of_any_sink.get("index")
+        """True if a batch of this sink made it."""
+        return self.facts.get("index") == self.names.index
 
     @property
     def version(self) -> int | None:
@@ -126,7 +119,7 @@ class FoundIndex:
     @property
     def columns(self) -> Mapping[str, int] | None:
         """The columns of its documents, if known."""
-        return (self.facts or {}).get(_COLUMNS)
+        return self.facts.get(_COLUMNS)
 
     @property
     def mappings(self) -> Mapping[str, Any]:
@@ -139,28 +132,9 @@ class FoundIndex:
 
         A restore over a closed index keeps the first one.
         """
-        settings = self._settings
+        settings = self.described["settings"]["index"]
         found, history = settings.get("uuid"), settings.get("history", {}).get("uuid")
         return "/".join(each for each in (found, history) if each) if isinstance(found, str) else None
-
-    @property
-    def gc_deletes(self) -> str:
-        """The time for which it remembers deletions."""
-        return str(self._settings.get("gc_deletes", "60s"))
-
-    @property
-    def forgets_soon(self) -> bool:
-        """True if a write repeated after an hour would restore a deleted document."""
-        return parse_seconds(self.gc_deletes) < _LEAST_GC_SECONDS
-
-    @property
-    def _settings(self) -> Mapping[str, Any]:
-        return self.described["settings"]["index"]
-
-    @property
-    def _facts_of_any_sink(self) -> Mapping[str, Any]:
-        found = self.mappings.get("_meta", {}).get(_META)
-        return found if isinstance(found, Mapping) else {}
 
 
 def facts_to_leave(

@@ -13,7 +13,6 @@ from icefloe.sinks.opensearch.cluster import (
     Cluster,
     IndexGoneError,
     failed_copies,
-    missing_shards,
 )
 from icefloe.sinks.opensearch.found_index import (
     FoundIndex,
@@ -34,7 +33,6 @@ _RESERVED: Final = frozenset(
      "_field_names", "_ignored", "_nested_path", "_type", "_doc_count", "_data_stream_timestamp", "_tier"}
 )  # fmt: skip
 _LOG: Final = logging.getLogger(__name__)
-_GC_DELETES: Final = "24h"
 _NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
 
 
@@ -126,10 +124,6 @@ class Indexes:
         self.names = IndexNames(index=settings.index)
         self._url = f"{cluster.url}/{settings.index}"
 
-    def own_index(self) -> FoundIndex | None:
-        """The index that a user made under the very name, if any."""
-        return self._find(self.names.index).get(self.names.index)
-
     def uuid(self, name: str) -> str | None:
         """The uuid of an index; None if it is missing or not known."""
         found = self._find(name).get(name)
@@ -144,21 +138,17 @@ class Indexes:
         there = [each.version for each in self._find(self.names.pattern).values()]
         return max((generation_of(version) + 1 for version in there if version is not None), default=0)
 
-    def refuse_foreign(self, name: str, found: Mapping[str, FoundIndex] | None = None) -> None:
-        """Raise if a name is another one's alias, or an index with documents of others or of another sink."""
-        for each in (self._find(name) if found is None else found).values():
-            if each.is_known:
-                continue
-            if each.written_as is not None:
-                raise TerminalError(
-                    f"{self._url}: index {each.name} is of another sink, whose sink.index is {each.written_as}; choose "
-                    "another sink.index for one of the two, which does not end in a number"
-                )
-            if each.name != name or self._count(name):
-                raise TerminalError(
-                    f"{self._url} holds documents that icefloe did not write (index {each.name}); choose another "
-                    "sink.index, or remove that index or alias"
-                )
+    def refuse_foreign(self, name: str) -> None:
+        """Raise if a name is an index, or the alias of one, that no batch of this sink made."""
+        for each in self._find(name).values():
+            self._require_own(each)
+
+    def _require_own(self, index: FoundIndex) -> None:
+        if not index.is_known:
+            raise TerminalError(
+                f"{self._url}: icefloe did not make index {index.name}, or for another sink.index; choose a sink.index "
+                "that does not end in a number, or remove that index or alias"
+            )
 
     def prepare(self, target: str, *, is_new: bool, uuid: str | None = None, batch: ProvenBatch) -> str | None:
         """Let an index know the columns of a batch; returns its uuid, if known.
@@ -180,6 +170,7 @@ class Indexes:
                 raise IndexGoneError.of(self._cluster.url, target)
             self._make(target, {"_meta": meta, "properties": {name: fields[name] for name in (DELETED, DELETED_AT)}})
             found = self.there(target)
+        self._require_own(found)
         self._refuse_misfit(found, forms, batch)
         # Fields that the user has chosen, in an index or in a template, stay.
         added = missing_fields(fields, found.mappings.get("properties", {}))
@@ -212,8 +203,6 @@ class Indexes:
             IndexGoneError: the index is missing, or the name belongs to a later load.
         """
         self._cluster.ask("POST", f"/{target}/_refresh", unless=failed_copies)
-        if target == self.names.index:
-            return
         version = self.names.version_of(target) or 0
         while {*(shown := self._find(self.names.index))} != {target}:
             if any((each.version or 0) > version for each in shown.values()):
@@ -231,18 +220,6 @@ class Indexes:
         actions += [{"remove": {"index": name, "alias": alias, "must_exist": True}} for name in sources]
         # 404: the name was moved meanwhile, by another process or by this very call, whose answer was lost.
         self._cluster.ask("POST", "/_aliases", {"actions": actions}, allowed=(404,))
-
-    def remember_deletions(self, target: str) -> None:
-        """Let an index remember the deletion of marks, so that no late write brings their rows back."""
-        found = self.there(target)
-        if not found.forgets_soon:
-            return
-        if target == self.names.index:
-            raise TerminalError(
-                f"{self._url}: index.gc_deletes of index {target} is {found.gc_deletes}, so a repeated write would "
-                "bring back a row whose mark was purged longer ago; set it to 1h or more, then purge again"
-            )
-        self._cluster.ask("PUT", f"/{target}/_settings", {"index": {"gc_deletes": _GC_DELETES}})
 
     def there(self, target: str) -> FoundIndex:
         """An index, or IndexGoneError."""
@@ -263,7 +240,8 @@ class Indexes:
             **{key: value for key, value in chosen.items() if value is not None},
             # Nested objects of a wide table need more fields than the default of 1,000.
             "mapping.total_fields.limit": 10_000,
-            **({"gc_deletes": _GC_DELETES} if self._settings.deletes == "hard" else {}),
+            # It remembers the deletion of a document or mark, so that no late write brings the row back.
+            "gc_deletes": "24h",
         }
 
     def _add_fields(self, target: str, mapping: Mapping[str, Any]) -> None:
@@ -276,39 +254,25 @@ class Indexes:
             )
 
     def _refuse_misfit(self, index: FoundIndex, identity: Mapping[str, str], batch: ProvenBatch) -> None:
-        """Raise if the index forgets too soon, or its documents have other ids or lack values of the table."""
-        self.refuse_foreign(index.name, {index.name: index})
-        facts, reset = index.facts, "run `icefloe reset` for the pipeline, which loads into a new index"
+        """Raise if the documents of an index have other ids, or lack values of the table."""
+        reset = "run `icefloe reset` for the pipeline, which loads into a new index"
         documents = f"{self._url}: the documents of index {index.name}"
-        if facts is not None and facts["identity"] != identity:
+        if (before := index.facts["identity"]) != identity:
             raise TerminalError(
-                f"{documents} have ids of {_shown(facts['identity'])}, and this batch has {_shown(identity)}; {reset}"
+                f"{documents} have ids of {_shown(before)}, and this batch has {_shown(identity)}; {reset}"
             )
-        if self._settings.deletes == "hard" and index.forgets_soon:
-            raise TerminalError(
-                f"{self._url}: index.gc_deletes of index {index.name} is {index.gc_deletes}, so a repeated write would "
-                "bring back a row that was deleted longer ago; set it to 1h or more, or write `deletes: soft`"
-            )
-        known = index.columns
-        if known is None:
-            # Of another program: what is there counts as right. Otherwise an index knows fields by name only.
+        if index.columns is None:
             return
-        other, added = other_column(known, batch), column_with_default(known, batch)
-        if (other is None and added is None) or not self._count(index.name):
-            return
-        if other is not None:
+        # An index knows fields by name only.
+        if (other := other_column(index.columns, batch)) is not None:
             raise TerminalError(
                 f"{documents} have the values of another column under the name {other}, which was dropped or renamed "
                 f"since; {reset}"
             )
-        raise TerminalError(
-            f"{documents} lack column {added}, which is new and has an initial default in their rows; {reset}"
-        )
-
-    def _count(self, name: str) -> int:
-        self._cluster.ask("POST", f"/{name}/_refresh", unless=failed_copies)
-        found = self._cluster.ask("GET", f"/{name}/_count", has=("count",), unless=missing_shards)
-        return int(found.body["count"])
+        if (added := column_with_default(index.columns, batch)) is not None:
+            raise TerminalError(
+                f"{documents} lack column {added}, which is new and has an initial default in their rows; {reset}"
+            )
 
     def _find(self, name: str) -> Mapping[str, FoundIndex]:
         found = self._cluster.ask("GET", f"/{name}", allowed=(404,))

@@ -3,24 +3,22 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetterFolder
-from icefloe.sinks.opensearch.batch_index import BatchIndex, BegunBatch, Claims
+from icefloe.sinks.opensearch.batch_index import BatchIndex, Claims
 from icefloe.sinks.opensearch.bulk import BulkSender, bulk_lines
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, cluster_uuid
-from icefloe.sinks.opensearch.delivery import LetterReplay, PartDeliverer
+from icefloe.sinks.opensearch.delivery import PartDeliverer
 from icefloe.sinks.opensearch.indexes import Indexes
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT, pages, read_documents
 from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.storage.store import Store
-
-_Result = TypeVar("_Result")
 
 
 def open_opensearch_sink(
@@ -92,6 +90,8 @@ class OpenSearchSink(Sink):
         """Write one document for each key of the part that changed."""
         if "replaced_by" in begun:
             # Its changes are counted, and not the documents that they would make, so that nothing has to be read.
+            if self._letters is not None:
+                self._letters.put(batch.batch_number, part.number, ())
             return PartDelivery(number=part.number, rows=part.rows, documents=0, superseded=part.rows)
         writer, version = begun["writer"], begun["version"]
         deliverer = PartDeliverer(
@@ -125,72 +125,40 @@ class OpenSearchSink(Sink):
         moment = before.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         query = {"bool": {"filter": [{"term": {DELETED: True}}, {"range": {DELETED_AT: {"lt": moment}}}]}}
 
-        def purged(begun: BegunBatch) -> int:
-            kept = self._ids_of_letters()
-            if not dry_run:
-                self._indexes.remember_deletions(begun.target)
-            sender = BulkSender(
-                self._cluster, self._names.writer(begun.target), bulk_bytes=self._settings.bulk_bytes
-            )  # fmt: skip
-            count = 0
-            # Not by the alias, which leaves marks out.
-            for page in pages(self._cluster, begun.target, query):
-                marks = [each for each in page if each["_id"] not in kept]
-                count += len(marks) if dry_run else sum(_deleted(sender, *each) for each in _by_version(marks))
-            return count
+        begun = self._claims.progress()
+        while begun is not None:
+            try:
+                return self._purged(begun.target, query, dry_run=dry_run)
+            except IndexGoneError:
+                latest = self._claims.progress()
+                if latest == begun and self._names.version_of(begun.target) != begun.version:
+                    raise
+                if latest == begun:
+                    # The batch that began last makes the index itself, and may not have got there yet.
+                    raise TransientError(
+                        f"{self.url}: a load that has just begun makes index {begun.target}; run again when it has. If "
+                        "no run is under way, the next one makes it, or says the way out"
+                    ) from None
+                begun = latest
+        return 0
 
-        return self._on_present_index(purged) or 0
+    def _purged(self, target: str, query: Mapping[str, Any], *, dry_run: bool) -> int:
+        kept = self._ids_of_letters()
+        sender = BulkSender(self._cluster, self._names.writer(target), bulk_bytes=self._settings.bulk_bytes)
+        count = 0
+        # Not by the alias, which leaves marks out.
+        for page in pages(self._cluster, target, query):
+            marks = [each for each in page if each["_id"] not in kept]
+            count += len(marks) if dry_run else sum(_deleted(sender, *each) for each in _by_version(marks))
+        return count
 
     def dead_letters(self) -> Mapping[int, int]:
         """Count the lines of the folder's files."""
         return {} if self._letters is None else self._letters.counts()
 
-    def replay_dead_letters(self, batch_number: int) -> Sequence[PartDelivery]:
-        """Send the letters of a batch to the index of the present load, by their own versions.
-
-        Letters from before that load are dropped: it has the state of their rows. With ``deletes: hard`` a letter
-        without a document stays after a later batch, which may have deleted the row.
-        """
-        folder = self._letters
-        if folder is None:
-            return []
-
-        def replayed(begun: BegunBatch) -> Sequence[PartDelivery]:
-            # A load that has begun has the state of all rows only once it has made its index.
-            self._indexes.there(begun.target)
-            replay = LetterReplay(
-                cluster=self._cluster, folder=folder, writer=self._names.writer(begun.target),
-                first_version=self._names.version_of(begun.target) or 0,
-                forgets=self._settings.deletes == "hard", bulk_bytes=self._settings.bulk_bytes,
-                latest=self._latest_version,
-            )  # fmt: skip
-            return replay.replay(batch_number)
-
-        return self._on_present_index(replayed) or []
-
     def close(self) -> None:
         """Give back connections."""
         self._cluster.close()
-
-    def _on_present_index(self, work: Callable[[BegunBatch], _Result]) -> _Result | None:
-        """The result on the last batch's index, or if a load replaces it, on the next; None: no batch."""
-        begun = self._claims.progress()
-        while begun is not None:
-            try:
-                return work(begun)
-            except IndexGoneError:
-                latest = self._claims.progress()
-                if latest is not None and latest.target != begun.target:
-                    begun = latest
-                    continue
-                if self._names.version_of(begun.target) != begun.version:
-                    raise
-                # The batch that began last makes the index itself, and may not have got there yet.
-                raise TransientError(
-                    f"{self.url}: a load that has just begun makes index {begun.target}; run again when it has. If no "
-                    "run is under way, the next one makes it, or says the way out"
-                ) from None
-        return None
 
     def _ids_of_letters(self) -> frozenset[str]:
         if self._letters is None:
