@@ -94,7 +94,7 @@ def test_a_sweep_without_the_table_leaves_everything_alone(
     foreign = marker.replace("_checkpoint.json", "0/3.0.late.data")
     objects[foreign] = b"of a zombie"
     done = icefloe("sweep", "s3://lake/icefloe", "--yes")
-    assert (done.code, "sweep with --coordination dynamodb://icefloe" in done.err) == (65, True)
+    assert (done.code, "are left alone; sweep with --coordination, dynamodb_region and" in done.err) == (65, True)
     assert foreign in objects
     done = icefloe("sweep", "s3://lake/icefloe", "--yes", "--coordination", "dynamodb://icefloe")
     assert (done.code, foreign in objects) == (0, False), done
@@ -123,7 +123,10 @@ def test_a_sweep_of_another_table_of_that_name_leaves_everything_alone(
             records, table.items = table.items, {}
         patches.setenv(elsewhere, "eu-west-1" if is_region else other.endpoint)
         done = icefloe(*command)
-        assert (done.code, "are left alone; sweep with the dynamodb_region and" in done.err) == (65, True), done
+        assert (done.code, "are left alone; sweep with --coordination, dynamodb_region and" in done.err) == (
+            65,
+            True,
+        ), done
     assert (objects, contents(workspace.storage())) == written
     if is_region:
         table.items = records

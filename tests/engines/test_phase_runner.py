@@ -6,8 +6,8 @@ from typing import Literal
 
 import pytest
 
+from icefloe.batch.context.batch_folder import UnfinishedTasksError
 from icefloe.batch.context.references import BatchFinished
-from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.flow import Phase, Route
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from icefloe.checkpoint.protocol import BatchState
 from icefloe.checkpoint.record_store import (
     BACKFILLS,
     PIPELINE,
@@ -86,6 +87,13 @@ class CheckpointView:
         if self.cursor is None or self.cursor.is_beginning:
             return None
         return self.cursor.batch_number
+
+    def state_of(self, batch_number: int) -> BatchState:
+        """Free, open or ended; a free number may have been opened since the look."""
+        if batch_number < self.next_number:
+            return BatchState.ENDED
+        is_open = self.opened is not None and batch_number == self.opened.batch_number
+        return BatchState.OPEN if is_open else BatchState.FREE
 
     @property
     def position(self) -> tuple[int, bool]:

@@ -5,11 +5,11 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from icefloe.batch.context.end_batch import EmptyEnd
+from icefloe.batch.context.end_batch import BatchEnd
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.pin import let_pins_go, pinned_refs
-from icefloe.batch.upkeep.abandoned_batch import DeliveredEnd, end_open_batch, find_end
-from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished, make_move
+from icefloe.batch.upkeep.abandoned_batch import end_open_batch, find_end
+from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished
 from icefloe.checkpoint.records import BatchOutcome
 from icefloe.cli.pipeline_session import changing_command, open_session, places_here
 from icefloe.cli.screen import Screen, id_text, is_agreed
@@ -32,7 +32,7 @@ def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
         screen.facts(_abandon_facts(end, is_backfill=arguments.backfill is not None))
         number = end.offset.batch_number
         question = f"Abandon batch {number} of {name}?"
-        if isinstance(end, DeliveredEnd):
+        if end.delivered is not None:
             question = f"Batch {number} of {name} cannot be abandoned, because readers see it. Record it as done?"
         if _is_wanted(question, arguments):
             outcome = end_open_batch(end)
@@ -40,7 +40,7 @@ def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
             done = "nothing was changed"
         elif outcome is BatchOutcome.ABANDONED:
             done = f"{name}: batch {number} is abandoned; tasks of it that still run stop by themselves"
-        elif isinstance(end, DeliveredEnd):
+        elif end.delivered is not None:
             done = f"{name}: batch {number} is recorded as done"
         else:
             done = f"{name}: batch {number} was not abandoned, because a run ended it first ({outcome})"
@@ -48,7 +48,7 @@ def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
     screen.answer({
         "pipeline": pipeline.name, "backfill_id": arguments.backfill,
         "batch": None if end is None else end.offset.batch_number, "outcome": outcome,
-        "cursor_snapshot_id": None if end is None else id_json(_cursor_id(end)),
+        "cursor_snapshot_id": None if end is None else id_json(end.ending.cursor.snapshot_id),
     })  # fmt: skip
 
 
@@ -56,20 +56,16 @@ def _is_wanted(question: str, arguments: Namespace) -> bool:
     return not arguments.dry_run and is_agreed(question, yes=arguments.yes)
 
 
-def _cursor_id(end: EmptyEnd | DeliveredEnd) -> int | None:
-    return end.ending.cursor.snapshot_id if isinstance(end, EmptyEnd) else end.summary.up_to_snapshot_id
-
-
-def _abandon_facts(end: EmptyEnd | DeliveredEnd, *, is_backfill: bool) -> list[tuple[str, str]]:
-    opened, begins = end.offset, f"after snapshot {id_text(_cursor_id(end))}"
-    number = opened.batch_number + 1
-    if isinstance(end, EmptyEnd):
-        begins = "as the pipeline began" if end.ending.cursor.is_beginning else begins
-        if end.ending.cursor.load_part is not None:
-            begins += f", {end.ending.cursor.load_part} of its load delivered"
-        delivered = "nothing"
-    else:
-        delivered = f"all {end.summary.rows:,} changes; only the record of it is missing"
+def _abandon_facts(end: BatchEnd, *, is_backfill: bool) -> list[tuple[str, str]]:
+    opened, cursor = end.offset, end.ending.cursor
+    number, begins = opened.batch_number + 1, f"after snapshot {id_text(cursor.snapshot_id)}"
+    if cursor.is_beginning:
+        begins = "as the pipeline began"
+    if cursor.load_part is not None:
+        begins += f", {cursor.load_part} of its load delivered"
+    delivered = "nothing"
+    if end.delivered is not None:
+        delivered = f"all {end.delivered.rows:,} changes; only the record of it is missing"
     return [
         ("pipeline", end.places.pipeline.name),
         ("open batch", str(opened.batch_number)),
@@ -97,7 +93,7 @@ def set_cursor(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None
         distance, cursor_id = change.distance, None if change.cursor is None else change.cursor.snapshot_id
         screen.facts(_cursor_facts(pipeline, change))
         if _is_wanted(f"Set the cursor of {name}?", arguments):
-            outcome = make_move(session, change.offset).outcome
+            outcome = change.make(session).outcome
         said = f"the cursor is at snapshot {arguments.snapshot_id}" if outcome else "nothing was changed"
         screen.say(f"{name}: {said}")
     screen.answer({

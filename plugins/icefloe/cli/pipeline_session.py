@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import wraps
 from typing import Final
 
-from icefloe.batch.context.references import errors_count_if_unchanged
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.run_settings import CREDENTIALS_VARIABLE, Credentials
@@ -110,13 +109,10 @@ def requested_range(arguments: Namespace) -> RequestedRange | None:
 def changing_command(
     change: Callable[[Pipeline, Namespace, Screen], None],
 ) -> Callable[[Namespace, Screen], None]:
-    """A command that changes the pipeline of ``PIPELINE``; see `errors_count_if_unchanged`."""
+    """A command that changes the pipeline of ``PIPELINE``."""
 
     @wraps(change)
     def command(arguments: Namespace, screen: Screen) -> None:
-        pipeline = load_named_pipeline(arguments)
-        places = places_here(pipeline, backfill_id=getattr(arguments, "backfill", None))
-        with errors_count_if_unchanged(places.checkpoint, pipeline=pipeline.name):
-            change(pipeline, arguments, screen)
+        change(load_named_pipeline(arguments), arguments, screen)
 
     return command

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self, TypeVar
 
+from icefloe.batch.context.batch_folder import UnfinishedTasksError
 from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.commit_batch import commit_batch
-from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.phase_record import Engine
 from icefloe.batch.phases import run_phase
 from icefloe.batch.report import BatchReport
@@ -111,7 +111,7 @@ class PhaseRunner:
         try:
             return task()
         except UnfinishedTasksError as error:
-            if error.phase is phase or not self._is_small(error.phase, reference):
+            if error.phase in (None, phase) or not self._is_small(error.phase, reference):
                 raise
             logger.warning("writing the missing parts again: %s", error.sentence)
             self.run(error.phase, reference)

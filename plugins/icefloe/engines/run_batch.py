@@ -7,11 +7,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from icefloe.batch.context.batch_folder import BatchFileMissingError
+from icefloe.batch.context.batch_folder import BatchFileMissingError, UnfinishedTasksError
 from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.commit_batch import try_to_clean_up
-from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan

@@ -1,20 +1,18 @@
 import sys
 import weakref
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from icefloe.batch.context.batch_folder import BatchFileMissingError, UnfinishedTasksError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.task_attempt import FailedAttempt, TaskAttempt
-from icefloe.batch.deliver.prove import UnfinishedTasksError
 from icefloe.batch.run_settings import Credentials
-from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
 from icefloe.flow import Phase
-from icefloe.pipeline.yaml_file import Problem, file_error
-from icefloe.shuffle.committed_output import CorruptMapOutputError, MissingMapOutputError
+from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.storage.requests import RequestTotals
 from support.pipelines.pipeline_files import settings_at
 from support.pipelines.workshop import Workshop
@@ -82,33 +80,19 @@ REFERENCE = BatchReference(
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "kind"),
     [
-        CorruptMapOutputError.of(7, 2, "its index file is gone"),
-        MissingMapOutputError("2 of 9 map tasks have no valid output", map_ids=(3, 4)),
-        UnfinishedTasksError("1 range has not delivered", phase=Phase.SHUFFLE_READ),
-        file_error("a.yaml", [Problem(line=3, key="changes", sentence="changes must be each or net")]),
-        TransientError("no worker ran the task", url="s3://lake"),
+        (CorruptMapOutputError.of(7, 2, "its index file is gone"), TransientError),
+        (UnfinishedTasksError.at(Phase.SHUFFLE_READ, "a range is left", then="it runs"), UnfinishedTasksError),
+        (BatchFileMissingError("there is no plan", url="s3://lake"), BatchFileMissingError),
+        (UsageError("no worker ran the task"), TerminalError),
     ],
-    ids=lambda error: type(error).__name__,
+    ids=lambda value: type(value).__name__,
 )
-def test_class_and_facts_come_back_as_they_were_raised(error: IcefloeError) -> None:
+def test_an_error_comes_back_with_its_family_and_whether_earlier_tasks_run_again(
+    error: IcefloeError, kind: type[IcefloeError]
+) -> None:
     FailedAttempt.save(REFERENCE, "shuffle_write", type(error).__name__, error)
     document = FailedAttempt.load(REFERENCE, "shuffle_write", type(error).__name__)
     assert document is not None
-    back = document.as_error()
-    assert (type(back), back.sentence, back.facts) == (type(error), error.sentence, error.facts)
-
-
-def test_a_fact_of_another_type_is_left_out_and_the_sentence_stays() -> None:
-    document = FailedAttempt.save(REFERENCE, "insert_only", "odd", TerminalError("it broke", path=Path("a"), line=4))  # type: ignore[arg-type]
-    assert (document.sentence, document.facts) == ("it broke", {"line": 4})
-
-
-@pytest.mark.parametrize(
-    "kind", [None, "icefloe.errors.GoneError", "icefloe.gone.Error", "icefloe.errors.one_line", "builtins.OSError"]
-)
-def test_an_error_of_a_class_that_this_release_does_not_know_is_one_of_its_family(kind: str | None) -> None:
-    document = FailedAttempt(family="transient", kind=kind, sentence="it broke", facts={"key": "a", "colour": "red"})
-    error = document.as_error()
-    assert (type(error), error.sentence, error.facts) == (TransientError, "it broke", {"key": "a"})
+    assert (type(document.as_error()), document.as_error().sentence) == (kind, error.sentence)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.deliver.prove import UnfinishedTasksError
+from icefloe.batch.context.batch_folder import UnfinishedTasksError
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
 from support.pipelines.workshop import OpenBatch, Workshop

@@ -1,14 +1,9 @@
 """``icefloe abandon --backfill``: a backfill that is stuck ends without changes, and its range can be started again."""
 
-from collections.abc import Iterable
-
 import pytest
 
-from icefloe.batch.context.batch_folder import MARKER
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.storage.object_store import ObjectStore
 from support.pipelines.operated import Operated
-from support.pipelines.sweeping import survey_of, swept
 from support.pipelines.workshop import OpenBatch
 
 
@@ -47,18 +42,6 @@ def test_an_abandoned_backfill_delivers_nothing_and_its_range_can_be_started_aga
     operated.require_consistent()
 
 
-def test_a_sweep_keeps_the_way_to_a_backfill_that_was_started_again(
-    operated: Operated, batch: OpenBatch, request_: RequestedRange
-) -> None:
-    operated.abandon(*arguments(batch))
-    again = operated.open(request_)
-    # Not among what a dry run shows, either.
-    assert not [each for each in survey_of(operated.storage).leftovers if each.url.endswith(MARKER)]
-    swept(operated.storage)
-    assert (again.folder.parent / MARKER).exists()
-    assert again.deliver().batch.counts["update_after"] == 1
-
-
 def test_a_backfill_that_was_never_begun_is_refused_with_those_that_there_are(
     operated: Operated, request_: RequestedRange
 ) -> None:
@@ -68,23 +51,3 @@ def test_a_backfill_that_was_never_begun_is_refused_with_those_that_there_are(
     backfill_id = operated.open(request_).plan.backfill_id
     done = operated.abandon("--backfill", "mistyped", "--yes")
     assert f"has no backfill mistyped: it has {backfill_id}; correct the ID" in done.err
-
-
-def test_a_backfill_that_is_started_again_while_a_sweep_deletes_its_marker_goes_on(
-    operated: Operated, batch: OpenBatch, request_: RequestedRange, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert operated.abandon(*arguments(batch)).code == 0
-    survey, delete, opened = survey_of(operated.storage), ObjectStore.delete, []
-
-    def delete_late(store: ObjectStore, keys: Iterable[str]) -> None:
-        deleted = list(keys)
-        if any(MARKER in key for key in deleted):
-            opened.append(operated.open(request_))
-        delete(store, deleted)
-
-    monkeypatch.setattr(ObjectStore, "delete", delete_late)
-    survey.delete()
-    monkeypatch.undo()
-    [again] = opened
-    swept(operated.storage)
-    again.run_route().deliver()

@@ -161,7 +161,7 @@ def test_a_run_that_loses_against_the_reset_leaves_no_report_of_a_delivery(
         monkeypatch.setattr(Checkpoint, "create_commit", create_commit)
         with monkeypatch.context() as patched:
             # Its delivery is not recorded yet as the reset looks.
-            patched.setattr("icefloe.batch.upkeep.abandoned_batch.DeliveryRecords.batch", lambda _: None)
+            patched.setattr("icefloe.batch.context.references.load_delivery", lambda _: None)
             if not writes_report:
                 patched.setattr("icefloe.batch.upkeep.abandoned_batch.BatchReport.of_given_up", Mock())
             assert stuck.command("reset", "--yes").code == 0

@@ -126,10 +126,9 @@ def test_certificates_and_columns_of_any_length_reach_the_driver(
 
 @pytest.mark.parametrize(("family", "kind"), [("terminal", TerminalError), ("transient", TransientError)])
 def test_the_error_of_a_job_is_raised(spark: FakeSpark, family: str, kind: type[IcefloeError]) -> None:
-    spark.write(exit_code=1, error={"version": 1, "family": family, "sentence": "the reason", "facts": {"map_id": 7}})
-    with pytest.raises(kind, match=r"^the reason$") as raised:
+    spark.write(exit_code=1, error={"version": 1, "family": family, "sentence": "the reason"})
+    with pytest.raises(kind, match=r"^the reason$"):
         submit(spark.folder)
-    assert raised.value.map_id == 7
 
 
 def test_a_machine_that_does_not_start_spark_submit_is_tried_again(spark: FakeSpark) -> None:

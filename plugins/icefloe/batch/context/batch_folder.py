@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import ConfigDict
 
-from icefloe.batch.plan_document import PLAN, MapTask, Plan
+from icefloe.batch.plan_document import PLAN, MapTask, Plan, delivery_key
+from icefloe.batch.report import BatchDelivery
 from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_reader import TableRowReader
@@ -22,8 +23,8 @@ from icefloe.documents import (
     fields_crc32,
     load_document,
 )
-from icefloe.errors import TerminalError
-from icefloe.flow import Route
+from icefloe.errors import TerminalError, TransientError
+from icefloe.flow import Phase, Route
 from icefloe.iceberg.catalog.confined_io import TableAccess
 from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -39,7 +40,9 @@ __all__ = [
     "BatchFolder",
     "FolderMarker",
     "MapInputs",
+    "UnfinishedTasksError",
     "load_batch_document",
+    "load_delivery",
     "load_plan",
     "says_remedy",
 ]
@@ -96,7 +99,20 @@ class BatchFileMissingError(TerminalError):
     A retry of the task alone is no use. A run of the whole batch finds what is there and makes the rest.
     """
 
-    url: str
+
+class UnfinishedTasksError(TransientError):
+    """Tasks have not finished, or their parts are gone. Repeating commit alone does not help.
+
+    Attributes:
+        phase: runs only these tasks again; None: a Spark job met the error.
+    """
+
+    phase: Phase | None = None
+
+    @classmethod
+    def at(cls, phase: Phase, found: str, *, then: str) -> Self:
+        """The error of a phase whose tasks must run again."""
+        return cls(f"{found}; run again, or in Airflow clear {phase} and its downstream tasks: {then}", phase=phase)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +209,14 @@ def load_batch_document(kind: type[Document], store: Store, key: str, *, what: s
     """A document that tasks of a batch pass to one another. `KeyMissingError` if there is none."""
     with says_remedy(store):
         return load_document(kind, store.get(key), what=f"{what} {store.url}/{key}")
+
+
+def load_delivery(store: Store) -> BatchDelivery | None:
+    """The delivery of a batch; None if it is not visible at its sink as a whole yet."""
+    try:
+        return load_batch_document(BatchDelivery, store, delivery_key(None), what="the delivery")
+    except KeyMissingError:
+        return None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Ends a batch without changes, or completes such an end.
+"""Ends a batch without changes, or completes such an end; records a batch that is whole at the sink as done.
 
 The order of the writes decides every race, and lets any run complete what a killed one began:
 
@@ -18,6 +18,7 @@ from typing import Final
 from icefloe.batch.context.places import Places
 from icefloe.batch.context.session import PipelinePlaces
 from icefloe.batch.report import BatchReport
+from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending, OffsetRecord
 from icefloe.errors import IcefloeError, TransientError
@@ -27,11 +28,12 @@ from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import BatchSummary
 from icefloe.units import now_text
 
-__all__ = ["EmptyEnd", "complete_unfinished_end", "missing_numbers", "show_ends", "try_to_show_ends"]
+__all__ = ["BatchEnd", "complete_unfinished_end", "missing_numbers", "show_ends", "try_to_show_ends"]
 
 logger = logging.getLogger(__name__)
 
 _VERBS: Final[Mapping[BatchOutcome, str]] = {
+    BatchOutcome.DELIVERED: "was recorded by its manifest: the figures of its tasks are unknown",
     BatchOutcome.ABANDONED: "was abandoned: the next batch begins where it began",
     BatchOutcome.CURSOR_SET: "set the cursor to snapshot {}: the next batch begins there",
     BatchOutcome.RESET: "reset the pipeline: the next batch begins from scratch",
@@ -39,22 +41,30 @@ _VERBS: Final[Mapping[BatchOutcome, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmptyEnd:
-    """A batch of a pipeline that is to end without changes."""
+class BatchEnd:
+    """The end that an open batch is given by hand, or by a run that completes what a killed command began.
+
+    Attributes:
+        delivered: the batch as its manifest has it, if it is whole at the sink and only its record is missing; None: it
+            ends without changes.
+    """
 
     places: PipelinePlaces
     offset: OffsetRecord
     ending: Ending
+    delivered: BatchSummary | None = None
 
     @classmethod
-    def of_open(cls, places: PipelinePlaces, offset: OffsetRecord) -> "EmptyEnd":
+    def of_open(cls, places: PipelinePlaces, offset: OffsetRecord) -> "BatchEnd":
         """The end of a batch that moves the cursor, or of any other batch that is given up."""
         ending = offset.ending if offset.ending.is_move else Ending.abandoned(offset.follows)
         return cls(places=places, offset=offset, ending=ending)
 
     @property
     def summary(self) -> BatchSummary:
-        """The batch with an empty range: it differs from every batch that has a range."""
+        """The delivered batch, or one with an empty range: it differs from every batch that has a range."""
+        if self.delivered is not None:
+            return self.delivered
         number, snapshot_id = self.ending.batch_number, self.ending.cursor.snapshot_id
         pipeline = self.places.pipeline
         return BatchSummary.empty(pipeline.name, pipeline.table, batch_number=number, snapshot_id=snapshot_id)
@@ -67,14 +77,16 @@ class EmptyEnd:
 
     def commit(self) -> CommitRecord:
         """The commit record, made now."""
+        summary = self.summary
         return CommitRecord(
             checkpoint_id=self.offset.checkpoint_id,
             ending=self.ending,
             committed_by=self.places.writer,
-            after_snapshot_id=self.ending.cursor.snapshot_id,
-            route=Route.NOTHING_TO_DO.value,
-            steps=0,
-            counts=self.summary.counts,
+            after_snapshot_id=summary.after_snapshot_id,
+            load_part=None if self.delivered is None else self.offset.spec.load_part,
+            route=_shown_route(summary).value,
+            steps=summary.steps,
+            counts=summary.counts,
             committed_at=now_text(),
         )
 
@@ -85,6 +97,7 @@ class EmptyEnd:
             The commit record that counts: this one, or the record of a faster run.
 
         Raises:
+            DamagedPartsError: files of a delivered batch are gone.
             TransientError: the batch was to be abandoned, and is delivered at the sink.
         """
         places, pipeline, number = self.places, self.places.pipeline, self.ending.batch_number
@@ -93,13 +106,16 @@ class EmptyEnd:
             self._show_gaps()
         checkpoint.refuse_other(places.writer)
         self._make_whole()
-        commit = self.commit()
+        commit, is_passed_on = self.commit(), self.delivered is not None and places.settings.delivers
         said = _VERBS[self.ending.outcome].format(self.ending.cursor.snapshot_id)
         BatchReport(
             batch=self.summary,
+            backfill_id=places.backfill_id,
+            route=Route(commit.route),
             changes=self.offset.spec.changes,
             warnings=(f"batch {number} {said} ({commit.committed_by})",),
             committed_at=commit.committed_at,
+            delivery=places.reference(self.offset).delivery if is_passed_on else None,
         ).keep(checkpoint)
         found = checkpoint.create_commit(commit)
         logger.info("batch %d of %s: %s", number, pipeline.name, found.outcome)
@@ -136,6 +152,13 @@ class EmptyEnd:
                 f"was abandoned; repeat icefloe abandon {name}, or run it, and the batch is recorded as done",
                 batch_number=number,
             ) from None
+
+
+def _shown_route(summary: BatchSummary) -> Route:
+    """The route, as far as the counts show it: only a shuffle removes rows."""
+    if not summary.rows:
+        return Route.NOTHING_TO_DO
+    return Route.SHUFFLE if ChangeType.removed_rows(summary.counts) else Route.INSERT_ONLY
 
 
 def show_ends(places: Places, *, up_to: int, pipeline: str, table: str) -> None:
@@ -184,7 +207,7 @@ def complete_unfinished_end(places: PipelinePlaces, view: CheckpointView) -> Com
     """Completes the end without changes that somebody began for the open batch; None if nobody did."""
     if view.opened is None:
         return None
-    end = EmptyEnd.of_open(places, view.opened)
+    end = BatchEnd.of_open(places, view.opened)
     if view.opened.ending.is_move:
         return end.record()
     # An empty batch at the sink shows that somebody gave the batch up.

@@ -7,18 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from icefloe.batch.context.batch_folder import BatchFolder, load_plan
+from icefloe.batch.context.batch_folder import BatchFolder, load_delivery, load_plan
 from icefloe.batch.context.places import Places
 from icefloe.batch.context.running_batch import FencedStore, RunningBatch
 from icefloe.batch.plan_document import Plan, begun_key, split_plan_url
-from icefloe.batch.report import BatchReport
+from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.run_settings import (
     Credentials,
     RunSettings,
 )
-from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import BatchOutcome
-from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.iceberg.catalog.confined_io import TableAccess
 from icefloe.node.machine import Machine
 from icefloe.sinks.sink import Sink
@@ -29,7 +28,6 @@ __all__ = [
     "BatchFinished",
     "BatchReference",
     "ends_well_if_finished",
-    "errors_count_if_unchanged",
     "table_files",
 ]
 
@@ -118,6 +116,11 @@ class BatchReference(Places):
         """True if the sink may have a part of the batch, wherever its changes are staged."""
         return self.folder.size(begun_key()) is not None
 
+    @property
+    def delivery(self) -> BatchDelivery | None:
+        """The delivery of the batch; None if it is not visible at its sink as a whole yet."""
+        return load_delivery(self.folder)
+
     def to_environment(self) -> dict[str, str]:
         """The variables that carry credentials and settings to a driver."""
         return {**self.credentials.to_environment(), **self.settings.to_environment()}
@@ -146,42 +149,6 @@ def table_files(plan: Plan, reference: BatchReference) -> TableAccess:
         allowed_locations=pipeline.allowed_locations,
     )
     return TableAccess.of(table)
-
-
-@contextmanager
-def errors_count_if_unchanged(checkpoint: Checkpoint, *, pipeline: str) -> Iterator[None]:
-    """A block that looks at a pipeline and changes it; other runs may end batches and open new ones meanwhile.
-
-    Then what it looked at is outdated, and an error that retrying cannot help becomes a `TransientError`.
-    """
-    before = _position(checkpoint)
-    try:
-        yield
-    except UsageError:
-        raise
-    except TerminalError as error:
-        try:
-            now = _position(checkpoint)
-        except IcefloeError:
-            raise error from None
-        if before == now:
-            raise
-        raise TransientError(
-            f"{pipeline} has changed since this command looked at it: repeat the command; it met: {error.sentence}",
-            pipeline=pipeline,
-        ) from error
-
-
-def _position(checkpoint: Checkpoint) -> tuple[int, bool] | None:
-    """None if a record is damaged, which the block itself reports if it needs the record."""
-    try:
-        view = checkpoint.look()
-    except TerminalError:
-        return None
-    if view.opened is not None and view.opened.ending.is_move:
-        # A killed move, which the block may complete itself: nobody else has changed anything then.
-        return view.next_number + 1, False
-    return view.position
 
 
 class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do

@@ -1,16 +1,13 @@
 """One attempt of a task: what it costs, and how it ends."""
 
-import logging
 import traceback
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from types import TracebackType
-from typing import ClassVar, Final, Literal, Self, TypeAlias, get_type_hints
+from typing import ClassVar, Literal, Self
 
-from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic import ConfigDict
 
+from icefloe.batch.context.batch_folder import BatchFileMissingError, UnfinishedTasksError
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import FencedStore, RunningBatch
 from icefloe.batch.phase_record import TaskOutcome
@@ -24,12 +21,6 @@ from icefloe.storage.requests import RequestTotals
 
 __all__ = ["FailedAttempt", "TaskAttempt"]
 
-logger = logging.getLogger(__name__)
-
-_Family: TypeAlias = Literal["terminal", "transient"]
-
-_PACKAGE: Final = "icefloe."
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempt:
@@ -37,22 +28,21 @@ class FailedAttempt:
 
     Attributes:
         family: ``terminal``: retrying cannot help; ``transient``: it may.
-        kind: module and name of its class; None in documents of old releases.
-        facts: without secrets.
+        runs_again: True if earlier tasks of the batch must run again; see `BatchFileMissingError`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
-    family: _Family
-    kind: str | None = None
+    family: Literal["terminal", "transient"]
     sentence: str
-    facts: Mapping[str, JsonValue]
+    runs_again: bool = False
 
     def as_error(self) -> IcefloeError:
-        """The error as it was raised in the job."""
-        kind = _class_of(self.kind) or (TerminalError if self.family == "terminal" else TransientError)
-        return kind(self.sentence).restated(self.sentence, **dict(_read(kind, self.facts)))
+        """The error as it was raised in the job; its facts stay there."""
+        if self.family == "terminal":
+            return (BatchFileMissingError if self.runs_again else TerminalError)(self.sentence)
+        return (UnfinishedTasksError if self.runs_again else TransientError)(self.sentence)
 
     @classmethod
     def load(cls, reference: BatchReference, phase: str, attempt: str) -> Self | None:
@@ -67,59 +57,13 @@ class FailedAttempt:
         """Writes an error next to the plan, unless the batch is over."""
         document = cls(
             family="terminal" if isinstance(error, TerminalError) else "transient",
-            kind=f"{type(error).__module__}.{type(error).__qualname__}",
             sentence=redacted(error.sentence),
-            facts=dict(_written(error)),
+            runs_again=isinstance(error, BatchFileMissingError | UnfinishedTasksError),
         )
         store = FencedStore(reference.folder)
         with store.taken_back_if_over(reference.is_over):
             store.put(error_key(phase, attempt), dump_document(document))
         return document
-
-
-def _class_of(name: str | None) -> type[IcefloeError] | None:
-    """None if this release has none of that name."""
-    module, _, of_class = (name or "").rpartition(".")
-    if not module.startswith(_PACKAGE):
-        return None
-    try:
-        found = getattr(import_module(module), of_class, None)
-    except ImportError:
-        return None
-    return found if isinstance(found, type) and issubclass(found, IcefloeError) else None
-
-
-def _written(error: IcefloeError) -> Iterator[tuple[str, JsonValue]]:
-    for name, adapter in _adapters(type(error), error.facts):
-        try:
-            yield name, _without_secrets(adapter.dump_python(error.facts[name], mode="json", warnings="error"))
-        except PydanticSerializationError:  # of a fact that is not of its type: the sentence must not be lost for it
-            logger.warning("the fact %s of %s is left out of the error document", name, type(error).__name__)
-
-
-def _read(kind: type[IcefloeError], facts: Mapping[str, JsonValue]) -> Iterator[tuple[str, object]]:
-    for name, adapter in _adapters(kind, facts):
-        try:
-            yield name, adapter.validate_python(facts[name])
-        except ValidationError:
-            logger.warning("the fact %s of %s in the error document is of another type", name, kind.__name__)
-
-
-def _adapters(kind: type[IcefloeError], facts: Mapping[str, object]) -> Iterator[tuple[str, TypeAdapter[object]]]:
-    """One for each fact, by the type that its class declares."""
-    declared = get_type_hints(kind)
-    return ((name, TypeAdapter(declared[name])) for name in facts if name in declared)
-
-
-def _without_secrets(fact: JsonValue) -> JsonValue:
-    match fact:
-        case str():
-            return redacted(fact)
-        case list():
-            return [_without_secrets(each) for each in fact]
-        case dict():
-            return {name: _without_secrets(each) for name, each in fact.items()}
-    return fact
 
 
 class TaskAttempt:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from icefloe.batch.context.batch_folder import UnfinishedTasksError, load_delivery
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.deliver.deliver_batch import DeliveryRecords
-from icefloe.batch.deliver.prove import FinishedTasks, UnfinishedTasksError, prove_and_publish
+from icefloe.batch.deliver.prove import FinishedTasks, prove_and_publish
 from icefloe.batch.phase_record import PhaseTally, merged_nodes
 from icefloe.batch.plan_document import PLAN
 from icefloe.batch.report import BatchDelivery, BatchReport, Distribution
@@ -53,10 +53,7 @@ def clean_up_finished(reference: BatchReference) -> int:
             f"batch {number} is not committed: its files are kept for the rerun ({batches.url}/{number})",
             batch_number=number,
         )
-    # In format 1 the folders are named after the pipeline. Pipelines of the same name have their folders there too.
-    is_own = commit.checkpoint_id is not None and batches.url.endswith(f"/{commit.checkpoint_id}")
-    listed = [stored.key for stored in batches.list("" if is_own else str(number))]
-    keys = [key for key in listed if _is_up_to(number, key)]
+    keys = [stored.key for stored in batches.list("") if _is_up_to(number, stored.key)]
     over = sorted({str(number), *(key.partition("/")[0] for key in keys)})
     plans = [f"{batch}/{PLAN}" for batch in over]
     _delete_at_nodes(batches, keys)
@@ -205,7 +202,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
 
 def _delivery(running: RunningBatch) -> BatchDelivery:
     """The delivery of a staged batch. `UnfinishedTasksError` if there is none yet."""
-    found = DeliveryRecords(running.folder.store).batch()
+    found = load_delivery(running.folder.store)
     if found is None:
         raise UnfinishedTasksError.at(
             Phase.DELIVER,

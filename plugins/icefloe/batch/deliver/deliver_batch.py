@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
@@ -35,11 +35,9 @@ from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 from icefloe.units import time_text
 
-__all__ = ["DeliveryRecords", "deliver_batch", "delivered_part"]
+__all__ = ["deliver_batch", "delivered_part"]
 
 logger = logging.getLogger(__name__)
-
-_Record = TypeVar("_Record", PartDelivery, BatchDelivery)
 
 
 def deliver_batch(reference: BatchReference, engine: Engine, *, application: TrackedApplication | None = None) -> None:
@@ -59,7 +57,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         records = DeliveryRecords(running.folder.store)
         prove_and_publish(running)
         manifest = running.folder_of_changes.manifest(running.plan.batch_number)
-        if records.batch() is not None:
+        if reference.delivery is not None:
             return
         parts = staged_parts(running.folder_of_changes, manifest, memory_bytes=running.folder.memory_bytes)
         output = OutputMode.of(manifest.batch, list(parts), running.settings.pipeline.changes)
@@ -119,7 +117,10 @@ class DeliveryRecords:
 
     def part(self, number: int) -> PartDelivery | None:
         """The delivery of a part; None if there is none yet."""
-        return self._find(PartDelivery, delivery_key(number))
+        try:
+            return load_batch_document(PartDelivery, self._store, delivery_key(number), what="the delivery")
+        except KeyMissingError:
+            return None
 
     def parts(self, numbers: Iterable[int]) -> list[PartDelivery | None]:
         """`part` of each number, in order."""
@@ -133,19 +134,9 @@ class DeliveryRecords:
         """Lets parts be delivered again; the sink finds what it holds of them."""
         self._store.delete([delivery_key(number) for number in numbers])
 
-    def batch(self) -> BatchDelivery | None:
-        """The delivery of the batch; None if it is not visible as a whole yet."""
-        return self._find(BatchDelivery, delivery_key(None))
-
     def create_batch(self, delivery: BatchDelivery) -> None:
         """Records that the batch is visible, unless another try was first."""
         self._store.create(delivery_key(None), dump_document(delivery))
-
-    def _find(self, kind: type[_Record], key: str) -> _Record | None:
-        try:
-            return load_batch_document(kind, self._store, key, what="the delivery")
-        except KeyMissingError:
-            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

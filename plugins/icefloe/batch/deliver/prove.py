@@ -10,7 +10,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.context.batch_folder import BatchFolder, UnfinishedTasksError
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.phase_record import PhaseRecord, load_phases
 from icefloe.batch.plan_document import Plan
@@ -23,7 +23,7 @@ from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import load_document
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import StepKind
 from icefloe.pipeline.model import Pipeline
@@ -34,7 +34,7 @@ from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import BatchSummary, CommitMessage, DamagedPartsError, Manifest, Part
 
-__all__ = ["OutputMode", "UnfinishedTasksError", "committed_batch", "staged_parts"]
+__all__ = ["OutputMode", "committed_batch", "staged_parts"]
 
 logger = logging.getLogger(__name__)
 
@@ -247,20 +247,6 @@ def _read(files: ChangeFiles, batch_number: int, part: Part, bound: RowLimit) ->
     for rows in files.read_part(batch_number, part):
         bound.check(rows, place=f"{part.names[0]} of batch {batch_number}")
         yield rows
-
-
-class UnfinishedTasksError(TransientError):
-    """Tasks have not finished, or their parts are gone. Facts: ``phase``, which runs only these again.
-
-    Repeating commit alone does not help.
-    """
-
-    phase: Phase
-
-    @classmethod
-    def at(cls, phase: Phase, found: str, *, then: str) -> Self:
-        """The error of a phase whose tasks must run again."""
-        return cls(f"{found}; run again, or in Airflow clear {phase} and its downstream tasks: {then}", phase=phase)
 
 
 def staging_phase(plan: Plan) -> Phase:

@@ -105,11 +105,7 @@ def record_batch(batch: NextBatch, *, plan_digest: str) -> OffsetRecord:
     """Records a claimed batch before any work on it. If another run was first, its record counts."""
     if batch.is_resumed:
         return batch.offset
-    recorded = batch.session.checkpoint.create_offset(replace(batch.offset, plan_digest=plan_digest))
-    if batch.session.backfill_id is not None:
-        # A sweep that saw no open batch may have taken the marker with the backfill's last one, until this record.
-        _mark_folder(batch.session, recorded.checkpoint_id)
-    return recorded
+    return batch.session.checkpoint.create_offset(replace(batch.offset, plan_digest=plan_digest))
 
 
 def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:

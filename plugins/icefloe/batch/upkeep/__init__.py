@@ -9,8 +9,7 @@ Read in this order:
 - `cursor_moves`: the pipeline begins again, or after another snapshot
 - `redelivery`: committed batches go to a sink once more
 - `survey`: everything that may be deleted, and why the rest is left alone
-- `shuffle_folders`: from files to their checkpoint; the leftovers of one, also of one that is gone
-- `leftover`: some files that are to be deleted, and their deletion
+- `leftover`: from files below ``shuffle/`` to their checkpoint, and the files that may go
 """
 
 __all__ = ["abandoned_batch", "cursor_moves", "leftover", "redelivery", "survey"]

@@ -1,46 +1,28 @@
 """Ending an open batch by hand: given up if no reader has seen anything of it, otherwise recorded as done."""
 
-import logging
 from dataclasses import dataclass, replace
 from typing import Final
 
-from icefloe.batch.context.batch_folder import BatchFileMissingError, load_plan
-from icefloe.batch.context.end_batch import EmptyEnd, try_to_show_ends
+from icefloe.batch.context.end_batch import BatchEnd, try_to_show_ends
 from icefloe.batch.context.session import PipelinePlaces
-from icefloe.batch.deliver.commit_batch import commit_batch, try_to_clean_up
-from icefloe.batch.deliver.deliver_batch import DeliveryRecords
-from icefloe.batch.deliver.prove import UnfinishedTasksError
+from icefloe.batch.deliver.commit_batch import try_to_clean_up
 from icefloe.batch.open.recorded_pipeline import refuse_other_coordination
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import publish_end
-from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.protocol import Act, BatchState
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending, OffsetRecord
 from icefloe.errors import TerminalError, TransientError
-from icefloe.flow import Route
 from icefloe.pipeline.model import ChangesPlace
-from icefloe.sinks.manifest import BatchSummary, DamagedPartsError
-from icefloe.units import now_text
+from icefloe.sinks.manifest import BatchSummary
 
-__all__ = ["DeliveredEnd", "end_open_batch", "find_end"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["end_open_batch", "find_end"]
 
 _MOST_NAMED: Final = 10
 
 
 class BatchStateError(TerminalError):
     """A command cannot act in the state of the pipeline's open batch, or of its load."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveredEnd:
-    """An open batch that is whole at the sink: its run was killed right before its record."""
-
-    places: PipelinePlaces
-    offset: OffsetRecord
-    summary: BatchSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +34,21 @@ class _OpenBatch:
         other: the place of its changes; None if it is not known to be another one than today's.
     """
 
-    end: EmptyEnd
+    end: BatchEnd
     whole: BatchSummary | None
     state: BatchState
     other: ChangesPlace | None
 
     @classmethod
     def of(cls, places: PipelinePlaces, opened: OffsetRecord) -> "_OpenBatch":
-        end, reference = EmptyEnd.of_open(places, opened), places.reference(opened)
+        end, reference = BatchEnd.of_open(places, opened), places.reference(opened)
         whole = places.folder_of_changes.whole(opened.batch_number)
         state = BatchState.of_open(
             is_passed_on=places.settings.delivers,
             is_whole=whole is not None,
             is_closed=whole == end.summary,
             has_begun=reference.has_begun_delivery,
-            has_arrived=DeliveryRecords(reference.folder).batch() is not None,
+            has_arrived=reference.delivery is not None,
         )
         recorded = ChangesPlace.recorded(opened.result_configuration)
         is_elsewhere = recorded is not None and not recorded.may_be(ChangesPlace.of(places.pipeline))
@@ -78,7 +60,7 @@ class _OpenBatch:
         return self.other is not None and self.whole in (None, self.end.summary)
 
 
-def find_end(places: PipelinePlaces) -> EmptyEnd | DeliveredEnd | None:
+def find_end(places: PipelinePlaces) -> BatchEnd | None:
     """The end that the open batch can have; None if no batch is open. Changes nothing.
 
     Raises:
@@ -103,7 +85,8 @@ def find_end(places: PipelinePlaces) -> EmptyEnd | DeliveredEnd | None:
     places.folder_of_changes.claim(places.origin(opened.checkpoint_id), only_looks=True)
     found = _OpenBatch.of(places, opened)
     if found.whole is not None and found.state.allows(Act.RECORD):
-        return DeliveredEnd(places=places, offset=opened, summary=found.whole)
+        # A run records it too, unless the table was replaced, keys were edited, or its files and its range are gone.
+        return replace(found.end, ending=opened.ending, delivered=found.whole)
     if found.other is not None and found.may_be_delivered_elsewhere:
         here, there = ChangesPlace.of(pipeline).path, found.other
         raise TerminalError(
@@ -134,7 +117,7 @@ def _require_backfill(places: PipelinePlaces, backfill_id: str) -> None:
         raise TerminalError(f"pipeline {places.pipeline.name} has no backfill {backfill_id}: {found}; correct the ID")
 
 
-def end_open_batch(end: EmptyEnd | DeliveredEnd) -> BatchOutcome:
+def end_open_batch(end: BatchEnd) -> BatchOutcome:
     """Ends the batch that `find_end` found; repeating it completes what was begun.
 
     Returns:
@@ -143,78 +126,14 @@ def end_open_batch(end: EmptyEnd | DeliveredEnd) -> BatchOutcome:
     Raises:
         TransientError: the batch was to be given up, and a run has made it whole at the sink meanwhile.
     """
-    places = end.places
-    commit = end.record() if isinstance(end, EmptyEnd) else _record_as_done(end)
+    commit = end.record()
     # The cleanup of the next batch takes what remains.
-    try_to_clean_up(places.reference(end.offset))
-    publish_end(places.checkpoint, places.pipeline, commit)
+    try_to_clean_up(end.places.reference(end.offset))
+    publish_end(end.places.checkpoint, end.places.pipeline, commit)
     return commit.outcome
 
 
-def _record_as_done(end: DeliveredEnd) -> CommitRecord:
-    """Writes the records of a batch that is at the sink.
-
-    A run does that too, unless the table was replaced, keys were edited, or the files between the phases are gone and
-    the table no longer has the range.
-    """
-    places, number = end.places, end.offset.batch_number
-    reference = places.reference(end.offset)
-    try:
-        # With other settings than the batch was planned for, only its manifest counts.
-        if load_plan(reference.folder).settings_digest == places.settings.digest:
-            commit_batch(reference.open())
-    except (BatchFileMissingError, UnfinishedTasksError) as error:
-        # If the damage is at the sink, the tasks can still mend it.
-        if isinstance(error.__cause__, DamagedPartsError):
-            raise
-        logger.info("batch %d is recorded by its manifest: %s", number, error)
-    return places.checkpoint.committed(number) or _record_by_manifest(end)
-
-
-def _record_by_manifest(end: DeliveredEnd) -> CommitRecord:
-    """Without the files of the tasks, or with other settings: the batch was proven before it had a manifest."""
-    places, offset, summary = end.places, end.offset, end.summary
-    checkpoint, writer = places.checkpoint, places.writer
-    checkpoint.refuse_other(writer)
-    # It has a manifest, so nothing is written: its files are compared with that.
-    places.folder_of_changes.commit(summary, ())
-    commit = CommitRecord(
-        checkpoint_id=offset.checkpoint_id,
-        ending=Ending.delivered(offset.batch_number, summary.up_to_snapshot_id),
-        committed_by=writer,
-        after_snapshot_id=summary.after_snapshot_id,
-        load_part=offset.spec.load_part,
-        route=_shown_route(summary),
-        steps=summary.steps,
-        counts=summary.counts,
-        committed_at=now_text(),
-    )
-    why = (
-        f"batch {offset.batch_number} was recorded by its manifest, because files of its tasks are gone or keys were "
-        f"edited: the figures of its tasks are unknown ({writer})"
-    )
-    folder = places.reference(offset).folder
-    BatchReport(
-        batch=summary,
-        backfill_id=places.backfill_id,
-        route=Route(commit.route),
-        changes=offset.spec.changes,
-        skipped_replace_snapshots=offset.spec.skipped_replace_snapshots,
-        warnings=(why,),
-        committed_at=commit.committed_at,
-        delivery=DeliveryRecords(folder).batch() if places.settings.delivers else None,
-    ).keep(checkpoint)
-    return checkpoint.create_commit(commit)
-
-
-def _shown_route(summary: BatchSummary) -> Route:
-    """The route, as far as the counts show it: only a shuffle removes rows."""
-    if not summary.rows:
-        return Route.NOTHING_TO_DO
-    return Route.SHUFFLE if ChangeType.removed_rows(summary.counts) else Route.INSERT_ONLY
-
-
-def half_delivered_end(places: PipelinePlaces, view: CheckpointView) -> EmptyEnd | None:
+def half_delivered_end(places: PipelinePlaces, view: CheckpointView) -> BatchEnd | None:
     """The end that a reset gives to the open batch; None if no batch is open, or if it can be abandoned alone."""
     opened = view.opened
     if opened is None or opened.ending.is_move:
@@ -228,7 +147,7 @@ def half_delivered_end(places: PipelinePlaces, view: CheckpointView) -> EmptyEnd
     return replace(found.end, ending=Ending.abandoned_half_delivered(opened.follows))
 
 
-def give_up_delivery(end: EmptyEnd) -> None:
+def give_up_delivery(end: BatchEnd) -> None:
     """Fences a batch's late tasks; `TransientError` if a run has delivered it."""
     places, number = end.places, end.offset.batch_number
     checkpoint, name = places.checkpoint, places.pipeline.name

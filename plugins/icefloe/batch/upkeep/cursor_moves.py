@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from icefloe.batch.context.end_batch import EmptyEnd, complete_unfinished_end
+from icefloe.batch.context.end_batch import BatchEnd, complete_unfinished_end
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.claim_batch import claim_places
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
@@ -34,7 +34,7 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
-__all__ = ["CursorChange", "PipelineReset", "complete_unfinished", "make_move"]
+__all__ = ["CursorChange", "PipelineReset", "complete_unfinished"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class PipelineView:
 
     session: PipelineSession
     view: CheckpointView
-    given_up: EmptyEnd | None = None
+    given_up: BatchEnd | None = None
 
     @classmethod
     def of(cls, session: PipelineSession, *, gives_up: bool = False) -> "PipelineView":
@@ -146,7 +146,7 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
             "again, and pause the pipeline before you move its cursor",
             batch_number=number,
         )
-    done = EmptyEnd.of_open(session, found).record()
+    done = BatchEnd.of_open(session, found).record()
     publish_status(session, phase="cleanup")
     return done
 
@@ -194,6 +194,10 @@ class CursorChange:
         offset = found.offset(BatchOutcome.CURSOR_SET, snapshot_id, identity, record)
         return cls(cursor=view.cursor, distance=distance, offset=offset)
 
+    def make(self, session: PipelineSession) -> CommitRecord:
+        """Makes this move; see `make_move`."""
+        return make_move(session, self.offset)
+
 
 def _require_loaded(session: PipelineSession, cursor: Cursor) -> None:
     """Stops a move over a load that a sink outside of our files needs.
@@ -238,7 +242,7 @@ class PipelineReset:
     differences: Sequence[tuple[str, object, object]]
     rows: int | None
     offset: OffsetRecord
-    given_up: EmptyEnd | None = None
+    given_up: BatchEnd | None = None
 
     @classmethod
     def plan(cls, session: PipelineSession) -> Self | None:

@@ -1,54 +1,28 @@
-"""Files that nobody needs any more, and their deletion."""
+"""Files that nobody needs any more: those below ``shuffle/``, judged by their checkpoints, and their deletion."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
-from typing import Self
+from typing import Final, Self, TypeAlias
 
-from icefloe.checkpoint.log import Checkpoint
+from icefloe.batch.context.batch_folder import MARKER, FolderMarker
+from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.protocol import BatchState
+from icefloe.errors import TerminalError
+from icefloe.pipeline.environment import expand, has_reference
 from icefloe.storage.keys import join_url
+from icefloe.storage.location import CLOCK_FOLDER, PROBE
 from icefloe.storage.store import Store, StoredObject
+from icefloe.units import natural
 
 __all__ = ["Leftover"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchStates:
-    """One look at a checkpoint. It is outdated only if more batches have begun and ended since."""
-
-    checkpoint: Checkpoint
-    latest: int | None
-    is_open: bool
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint) -> Self:
-        """Look after the files were listed: a batch is recorded before its first file is written."""
-        latest = checkpoint.latest_batch()
-        return cls(
-            checkpoint=checkpoint,
-            latest=latest,
-            is_open=latest is not None and checkpoint.committed(latest) is None,
-        )
-
-    @property
-    def has_ended(self) -> bool:
-        """True if there was a batch and none is open."""
-        return self.latest is not None and not self.is_open
-
-    def state(self, batch_number: int) -> BatchState:
-        """Free, open or ended; a free number may have been opened since the look."""
-        if self.latest is None or batch_number > self.latest:
-            return BatchState.FREE
-        return BatchState.OPEN if self.is_open and batch_number == self.latest else BatchState.ENDED
-
-    def is_opened_now(self, batch_number: int) -> bool:
-        """True if a new look finds the batch opened, even if it has ended since: files may have become its own."""
-        return type(self).of(self.checkpoint).state(batch_number) is not BatchState.FREE
-
-    def is_open_now(self) -> bool:
-        """True if a new look finds an open batch."""
-        return type(self).of(self.checkpoint).is_open
+_NAME: Final = r"(?P<pipeline>[A-Za-z0-9_-]+)"
+_FILE: Final = re.compile(rf"{_NAME}/(?P<checkpoint_id>[0-9a-f]{{32}})/(?P<entry>[^/]+)(/.*)?", re.DOTALL)
+_TRIAL: Final = re.compile(rf"{re.escape(CLOCK_FOLDER)}/.*|[^/]+/{PROBE}[^/]*", re.DOTALL)
 
 
 class Reason(StrEnum):
@@ -69,12 +43,13 @@ class Leftover:
         objects: number of the files in the survey; ``size_bytes`` are their bytes.
         keys: single files.
         folder: a key taken as a folder, which is listed again for the deletion; None: only the keys.
-        is_due: True for a file of the folder that may go; None: all may.
-        is_opened: asked right before the deletion, because a batch may have been opened; None: that does not matter.
+        cutoff: files of the folder that were written later stay; None: all go.
+        unless_opened_in: the checkpoint in which the batch must still be free right before the deletion; None: the
+            batch has ended, or there is none.
     """
 
     store: Store
-    pipeline: str | None
+    pipeline: str | None = None
     backfill_id: str | None = None
     batch_number: int | None = None
     reason: Reason
@@ -82,8 +57,8 @@ class Leftover:
     size_bytes: int
     keys: tuple[str, ...] = ()
     folder: str | None = None
-    is_due: Callable[[StoredObject], bool] | None = None
-    is_opened: Callable[[], bool] | None = None
+    cutoff: datetime | None = None
+    unless_opened_in: Checkpoint | None = None
 
     @classmethod
     def of_files(
@@ -95,7 +70,7 @@ class Leftover:
         pipeline: str | None = None,
         backfill_id: str | None = None,
         batch_number: int | None = None,
-        is_opened: Callable[[], bool] | None = None,
+        unless_opened_in: Checkpoint | None = None,
     ) -> Self:
         """Single files."""
         return cls(
@@ -107,7 +82,7 @@ class Leftover:
             objects=len(files),
             size_bytes=sum(each.size_bytes for each in files),
             keys=tuple(each.key for each in files),
-            is_opened=is_opened,
+            unless_opened_in=unless_opened_in,
         )
 
     @property
@@ -124,13 +99,184 @@ class Leftover:
 
     def delete(self) -> int:
         """Deletes the files that are still there; returns their number. After an error the next sweep goes on."""
-        if self.is_opened is not None and self.is_opened():
-            return 0
+        # A batch that was opened since the survey may have ended already: its files are its own all the same.
+        if self.unless_opened_in is not None and self.batch_number is not None:
+            state = self.unless_opened_in.look().state_of(self.batch_number)
+            if state is not BatchState.FREE:
+                return 0
         listed = () if self.folder is None else self.store.list(self.folder)
-        keys = [*self.keys, *(each.key for each in listed if self.is_due is None or self.is_due(each))]
+        keys = [*self.keys, *(each.key for each in listed if self.cutoff is None or each.modified < self.cutoff)]
         self.store.delete(keys)
         unfinished = 0
         if self.folder is not None and self.reason is Reason.ENDED:
             # A listing does not show what a killed writer began, and of an ended batch nobody writes any more.
             unfinished = self.store.remove_unfinished(self.folder, is_over=True)
         return len(keys) + unfinished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """A folder below ``shuffle/`` with files of one checkpoint."""
+
+    pipeline: str
+    checkpoint_id: str
+
+    @property
+    def key(self) -> str:
+        """The folder below ``shuffle/``."""
+        return f"{self.pipeline}/{self.checkpoint_id}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Counted:
+    """The files under one name in a folder: a batch, or one file.
+
+    Attributes:
+        old_objects: written before the cutoff; ``old_bytes`` are their bytes.
+    """
+
+    objects: int = 0
+    size_bytes: int = 0
+    old_objects: int = 0
+    old_bytes: int = 0
+    is_file: bool = False
+
+    def add(self, stored: StoredObject, cutoff: datetime, *, is_file: bool) -> None:
+        """Counts one file."""
+        is_old = stored.modified < cutoff
+        self.objects += 1
+        self.size_bytes += stored.size_bytes
+        self.old_objects += is_old
+        self.old_bytes += stored.size_bytes * is_old
+        self.is_file = is_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffleListing:
+    """One listing, with a line for each batch: a dead batch may have millions of files.
+
+    Attributes:
+        folders: by name; the name of a batch is its number.
+        trials: old files that tried the store or asked for its time.
+        foreign_objects: number of files that icefloe does not make.
+    """
+
+    folders: Mapping[Folder, Mapping[str, Counted]]
+    trials: tuple[StoredObject, ...]
+    foreign_objects: int
+
+
+def list_shuffle(shuffle: Store, cutoff: datetime) -> ShuffleListing:
+    """Counts everything below ``shuffle/``. Files before ``cutoff``, by the store's clock, are old."""
+    folders: defaultdict[Folder, dict[str, Counted]] = defaultdict(dict)
+    trials, foreign_objects = [], 0
+    for stored in shuffle.list(""):
+        match = _FILE.fullmatch(stored.key)
+        if match is not None:
+            parts = match.groupdict()
+            entry = parts.pop("entry")
+            counted = folders[Folder(**parts)].setdefault(entry, Counted())
+            counted.add(stored, cutoff, is_file=stored.key.endswith(f"/{entry}"))
+        elif _TRIAL.fullmatch(stored.key) is None:
+            foreign_objects += 1
+        elif stored.modified < cutoff:
+            trials.append(stored)
+    return ShuffleListing(folders=folders, trials=tuple(trials), foreign_objects=foreign_objects)
+
+
+OpenPlace: TypeAlias = Callable[[str], Store]
+"""Opens the store at a URL, with the credentials of storage and checkpoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCheckpoint:
+    """A checkpoint with the id of its files, as it was after they were listed.
+
+    A batch is recorded before its first file is written. So the view is outdated only if more batches have begun and
+    ended since.
+    """
+
+    url: str
+    checkpoint: Checkpoint
+    view: CheckpointView
+    marker: FolderMarker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffleFolders:
+    """The folders below ``shuffle/`` of a storage, judged by their checkpoints.
+
+    Attributes:
+        environ: resolves ``${ENV}`` in the URL of a checkpoint.
+        cutoff: a time of the store's clock; earlier files are old.
+    """
+
+    shuffle: Store
+    open_place: OpenPlace
+    environ: Mapping[str, str]
+    cutoff: datetime
+
+    def find(self, folder: Folder) -> FoundCheckpoint:
+        """The checkpoint that the folder's marker names.
+
+        `TerminalError` if there is none with the id of the folder, if its URL needs a variable that is not set, or if
+        its records are in a table that was not given.
+        """
+        place = self.shuffle.child(folder.key)
+        marker, where = FolderMarker.load(place), "which no marker names"
+        if marker is not None:
+            url = self._named_url(marker, place)
+            checkpoint, where = Checkpoint(self.open_place(url)), f"which is not at {url}"
+            view = checkpoint.look()
+            if view.checkpoint_id == folder.checkpoint_id:
+                return FoundCheckpoint(url=url, checkpoint=checkpoint, view=view, marker=marker)
+        raise TerminalError(
+            f"the files below {place.url} belong to checkpoint {folder.checkpoint_id} of pipeline {folder.pipeline}, "
+            f"{where}: they are left alone; if it was moved, run the pipeline once; if it is gone for good, delete "
+            "them",
+            url=place.url,
+        )
+
+    def _named_url(self, marker: FolderMarker, folder: Store) -> str:
+        """Its records must be in the table that is looked into."""
+        url = str(expand(marker.checkpoint_url, self.environ))
+        if has_reference(url):
+            raise TerminalError(
+                f"the files below {folder.url} belong to a checkpoint at {url}, and that variable is not set here: "
+                f"they are left alone; give the command the environment of the tasks of {marker.pipeline}",
+                url=folder.url,
+            )
+        table = marker.table and (self.open_place(url) if url.startswith("dynamodb://") else folder).created_in
+        if table != marker.table:
+            raise TerminalError(
+                f"the records of the files below {folder.url} are in {marker.table}, not in {table or 'the storage'}: "
+                "they are left alone; sweep with --coordination, dynamodb_region and dynamodb_endpoint of that table",
+                url=folder.url,
+            )
+        return url
+
+    def leftovers(self, folder: Folder, found: FoundCheckpoint, names: Mapping[str, Counted]) -> Iterator[Leftover]:
+        """All files of ended batches, and old files of no batch. The marker stays.
+
+        Args:
+            names: the listed files, by name in the folder.
+        """
+        for name, counted in sorted(names.items()):
+            number = None if counted.is_file else natural(name)
+            state = BatchState.FREE if number is None else found.view.state_of(number)
+            is_old = state is BatchState.FREE and name != MARKER and counted.old_objects > 0
+            if is_old or state is BatchState.ENDED:
+                key = f"{folder.key}/{name}"
+                yield Leftover(
+                    store=self.shuffle,
+                    pipeline=folder.pipeline,
+                    backfill_id=found.marker.backfill_id,
+                    batch_number=number,
+                    reason=Reason.OLD if is_old else Reason.ENDED,
+                    objects=counted.old_objects if is_old else counted.objects,
+                    size_bytes=counted.old_bytes if is_old else counted.size_bytes,
+                    keys=(key,) if counted.is_file else (),
+                    folder=None if counted.is_file else key,
+                    cutoff=self.cutoff if is_old else None,
+                    unless_opened_in=found.checkpoint if is_old else None,
+                )

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -99,10 +99,7 @@ class Redelivery:
         )
 
     def deliver(self, number: int, engine: Engine) -> list[PartDelivery]:
-        """Delivers one batch; repeating it delivers nothing twice. The engine is this process's.
-
-        `TerminalError` if it is a backfill's batch, and the sink is the pipeline's.
-        """
+        """Delivers one batch; repeating it delivers nothing twice. The engine is this process's."""
         manifest, target = self._kept(number), self.target.pipeline
         if manifest is None:
             raise self._gone(number)
@@ -111,8 +108,7 @@ class Redelivery:
         batch = self._batch(number, manifest, output)
         parts = [output.reduced(part) for part in staged]
         with self._open_sink() as sink:
-            if self.source.backfill_id is not None:
-                self._require_other_sink(sink, batch)
+            # A backfill has an owner of its own, so a sink refuses it that has later batches of its pipeline.
             sink.claim(batch.origin)
             begun = sink.begin(batch)
             if sink.commits_once:
@@ -128,32 +124,6 @@ class Redelivery:
         with self._open_sink() as sink:
             sink.check()
             return sink.url
-
-    def _require_other_sink(self, sink: Sink, batch: ProvenBatch) -> None:
-        """A backfill's changes are older than what the sink holds, and nothing says which of them still count."""
-        try:
-            sink.claim(batch.origin, only_looks=True)
-        except TerminalError as error:
-            if not self._owns(sink):
-                raise
-            after, name = batch.after_snapshot_id, self.pipeline
-            reset = f"icefloe reset {name} loads the table again"
-            again = f"icefloe set-cursor {name} --snapshot-id {after} delivers that range and all commits since again"
-            raise TerminalError(
-                f"{sink.url} belongs to {name} itself and has later batches, so it takes no backfill: "
-                f"{reset if after is None else f'{again}, {reset}'}; --sink FILE names another sink for the backfill",
-            ) from error
-
-    def _owns(self, sink: Sink) -> bool:
-        """True if the sink belongs to the backfill's pipeline."""
-        owner = replace(self.source, backfill_id=None).checkpoint.look().checkpoint_id
-        if owner is None:
-            return False
-        try:
-            sink.claim(self.source.origin(owner), only_looks=True)
-        except TerminalError:
-            return False
-        return True
 
     def _deliver_part(
         self, batch: ProvenBatch, begun: Mapping[str, Any], parts: Sequence[StagedPart], number: int

@@ -3,22 +3,23 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
 from icefloe.batch.run_settings import Credentials
-from icefloe.batch.upkeep.leftover import BatchStates, Leftover, Reason
-from icefloe.batch.upkeep.shuffle_folders import (
+from icefloe.batch.upkeep.leftover import (
     FoundCheckpoint,
+    Leftover,
     OpenPlace,
+    Reason,
     ShuffleFolders,
     ShuffleListing,
     list_shuffle,
 )
-from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.protocol import BatchState
 from icefloe.checkpoint.record_store import backfill_prefix
 from icefloe.errors import IcefloeError
@@ -27,7 +28,6 @@ from icefloe.pipeline.url import url_below
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import MANIFEST, load_claim
 from icefloe.storage.location import CLOCK_FOLDER, PROBE, StoreOpener, open_store, store_time
-from icefloe.storage.options import COORDINATION
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
@@ -69,12 +69,12 @@ class SinkFiles:
         for backfill_id, batches in outputs.items():
             checkpoint = self.checkpoint if backfill_id is None else self.checkpoint.backfill(backfill_id)
             root = self.store if backfill_id is None else self.store.child(f"_backfills/{backfill_id}")
-            claim, owner = load_claim(root), checkpoint.owner()
+            claim, view = load_claim(root), checkpoint.look()
             # Files of another checkpoint must not be judged by this one.
-            if claim is None or owner is None or claim.owner != owner.checkpoint_id:
+            if claim is None or claim.owner != view.checkpoint_id:
                 notes.append(f"{root.url} is not claimed by the checkpoint {checkpoint.url}: its files are left alone")
                 continue
-            judge = partial(self._judge, backfill_id, BatchStates.of(checkpoint), ChangeFiles(root))
+            judge = partial(self._judge, backfill_id, checkpoint, view, ChangeFiles(root))
             for leftover, note in map_parallel(judge, sorted(batches.items()), at_once=root.requests_at_once):
                 found.extend(filter(None, [leftover]))
                 notes.extend(filter(None, [note]))
@@ -83,31 +83,26 @@ class SinkFiles:
     def _judge(
         self,
         backfill_id: str | None,
-        states: BatchStates,
+        checkpoint: Checkpoint,
+        view: CheckpointView,
         sink: ChangeFiles,
         batch: tuple[int, Sequence[StoredObject]],
     ) -> tuple[Leftover | None, str | None]:
         """The files that may go, and a note about files that stay although nobody names them."""
         number, files = batch
-        has_ended, is_free = states.state(number) is BatchState.ENDED, states.state(number) is BatchState.FREE
-        has_manifest = any(each.key.endswith(f"/{MANIFEST}") for each in files)
-        # It may have ended after the listing. Of a batch that has ended, no run makes a manifest any more.
-        if has_ended and (has_manifest or sink.whole(number) is not None):
-            try:
-                named = {MANIFEST, *sink.manifest(number).names}
-            except KeyMissingError:
-                if not self.is_passed:
-                    raise
-                # A cleanup deletes the batch at this moment.
-                return None, None
+        state, going = view.state_of(number), list[StoredObject]()
+        has_ended, manifest = state is BatchState.ENDED, None
+        if has_ended:
+            with suppress(KeyMissingError):
+                manifest = sink.manifest(number)
+        if manifest is not None:
+            named = {MANIFEST, *manifest.names}
             going = [each for each in files if each.key.rpartition("/")[2] not in named]
         elif has_ended and not self.is_passed:
             return None, f"batch {number} at {self.store.url} has ended, but has no manifest: its files are left alone"
-        elif has_ended or (is_free and not has_manifest):
+        elif has_ended or (state is BatchState.FREE and not any(each.key.endswith(f"/{MANIFEST}") for each in files)):
             # A cleanup deletes the manifest of a staged batch first. A late task may write next to nothing, too.
             going = [each for each in files if each.modified < self.cutoff]
-        else:
-            going = []
         if not going:
             return None, None
         return Leftover.of_files(
@@ -117,7 +112,7 @@ class SinkFiles:
             pipeline=self.pipeline,
             backfill_id=backfill_id,
             batch_number=number,
-            is_opened=None if has_ended else partial(states.is_opened_now, number),
+            unless_opened_in=None if has_ended else checkpoint,
         ), None
 
 
@@ -178,7 +173,6 @@ def survey_storage(
         open_place=partial(open_store, options=credentials.storage_options),
         open_sink_place=partial(open_store, options=credentials.sink_options),
         environ=environ,
-        coordination=credentials.storage_options.get(COORDINATION),
     )
     return look.survey()
 
@@ -190,12 +184,11 @@ class _Look:
     open_place: OpenPlace
     open_sink_place: OpenPlace
     environ: Mapping[str, str]
-    coordination: str | None
     problems: list[IcefloeError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def survey(self) -> Survey:
-        """Sinks come first: once a backfill's shuffle folder is gone, nothing leads to its checkpoint any more."""
+        """Looks at the folders below ``shuffle/``, then at the places that their checkpoints name."""
         storage, shuffle = self.open_place(self.storage_url), self.open_place(url_below(self.storage_url, "shuffle"))
         if next(iter(shuffle.list("")), None) is None:
             return Survey(notes=(f"there are no files below {shuffle.url}",), places=(storage,))
@@ -227,11 +220,9 @@ class _Look:
         """The leftovers below ``shuffle/``, and the checkpoints by their URLs."""
         folders = ShuffleFolders(
             shuffle=shuffle,
-            storage_url=self.storage_url,
             open_place=self.open_place,
             environ=self.environ,
             cutoff=cutoff,
-            coordination=self.coordination,
         )
         leftovers: list[Leftover] = []
         checkpoints: dict[str, FoundCheckpoint] = {}
@@ -244,8 +235,8 @@ class _Look:
 
     def _add_places(self, sinks: dict[tuple[str, str], SinkFiles], found: FoundCheckpoint) -> None:
         """The places of a pipeline's changes, each once, although backfills have checkpoints too."""
-        record = found.checkpoint.look().pipeline
-        staged = found.changes_url or url_below(self.storage_url, "staged", found.pipeline)
+        record, pipeline = found.view.pipeline, found.marker.pipeline
+        staged = found.marker.changes_url or url_below(self.storage_url, "staged", pipeline)
         places = [("folder of changes", staged, self.open_place)]
         if record is not None and record.result_configuration.get("sink.type") == "files":
             places.insert(0, ("sink", str(record.result_configuration["sink.path"]), self.open_sink_place))
@@ -253,14 +244,12 @@ class _Look:
         for what, written, open_place in places:
             path = str(expand(written, self.environ))
             if has_reference(path):
-                self.notes.append(
-                    f"the {what} {path} of pipeline {found.pipeline} uses a variable that is not set here"
-                )
+                self.notes.append(f"the {what} {path} of pipeline {pipeline} uses a variable that is not set here")
             elif (path, url) not in sinks and next(iter((store := open_place(path)).list("")), None) is not None:
                 sinks[path, url] = SinkFiles(
                     store=store,
                     checkpoint=Checkpoint(self.open_place(url)),
-                    pipeline=found.pipeline,
+                    pipeline=pipeline,
                     cutoff=store_time(store) - self.age,
                     is_passed=what != "sink",
                 )
@@ -268,4 +257,5 @@ class _Look:
 
 def _pipeline_url(found: FoundCheckpoint) -> str:
     """URL of the pipeline's checkpoint; a backfill has its own below that."""
-    return found.url if found.backfill_id is None else found.url.removesuffix(f"/{backfill_prefix(found.backfill_id)}")
+    backfill_id = found.marker.backfill_id
+    return found.url if backfill_id is None else found.url.removesuffix(f"/{backfill_prefix(backfill_id)}")

@@ -14,7 +14,6 @@ from airflow.sdk.exceptions import AirflowSkipException
 from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.commit_batch import clean_up_finished
-from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.open.next_batch import Work, find_work
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_coalesce
@@ -185,7 +184,7 @@ def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhaseP
     running = reference.open()
     sink_url = None
     if Phase(phase) is Phase.DELIVER:
-        delivery = DeliveryRecords(running.folder.store).batch()
+        delivery = reference.delivery
         sink_url = None if delivery is None else delivery.url
     elif Phase(phase) is not Phase.SHUFFLE_WRITE and not reference.settings.delivers:
         sink_url = reference.settings.changes_folder.path
