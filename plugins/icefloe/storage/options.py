@@ -10,7 +10,7 @@ from icefloe.errors import TerminalError
 from icefloe.redaction.hidden import hide
 from icefloe.units import is_on
 
-__all__ = ["COORDINATION", "coordinated", "plain_address", "with_certificates"]
+__all__ = ["coordinated", "plain_address", "with_certificates"]
 
 _VENDORS: Final = {"s3": "aws", "gs": "google", "abfs": "azure", "abfss": "azure"}
 _VENDOR: Final = re.compile(r"^(aws|google|azure)_")

@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import ConfigDict
 
-from icefloe.batch.plan_document import PLAN, MapTask, Plan, delivery_key
-from icefloe.batch.report import BatchDelivery
+from icefloe.batch.plan_document import PLAN, MapTask, Plan
 from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_reader import TableRowReader
@@ -42,7 +41,6 @@ __all__ = [
     "MapInputs",
     "UnfinishedTasksError",
     "load_batch_document",
-    "load_delivery",
     "load_plan",
     "says_remedy",
 ]
@@ -209,14 +207,6 @@ def load_batch_document(kind: type[Document], store: Store, key: str, *, what: s
     """A document that tasks of a batch pass to one another. `KeyMissingError` if there is none."""
     with says_remedy(store):
         return load_document(kind, store.get(key), what=f"{what} {store.url}/{key}")
-
-
-def load_delivery(store: Store) -> BatchDelivery | None:
-    """The delivery of a batch; None if it is not visible at its sink as a whole yet."""
-    try:
-        return load_batch_document(BatchDelivery, store, delivery_key(None), what="the delivery")
-    except KeyMissingError:
-        return None
 
 
 @contextmanager

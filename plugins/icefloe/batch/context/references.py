@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from icefloe.batch.context.batch_folder import BatchFolder, load_delivery, load_plan
+from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document, load_plan
 from icefloe.batch.context.places import Places
 from icefloe.batch.context.running_batch import FencedStore, RunningBatch
-from icefloe.batch.plan_document import Plan, begun_key, split_plan_url
+from icefloe.batch.plan_document import Plan, begun_key, delivery_key, split_plan_url
 from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.run_settings import (
     Credentials,
@@ -22,12 +22,13 @@ from icefloe.iceberg.catalog.confined_io import TableAccess
 from icefloe.node.machine import Machine
 from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
-from icefloe.storage.store import Store
+from icefloe.storage.store import KeyMissingError, Store
 
 __all__ = [
     "BatchFinished",
     "BatchReference",
     "ends_well_if_finished",
+    "load_delivery",
     "table_files",
 ]
 
@@ -133,6 +134,14 @@ class BatchReference(Places):
             credentials=Credentials.from_environment(os.environ),
             settings=RunSettings.from_environment(os.environ),
         )
+
+
+def load_delivery(store: Store) -> BatchDelivery | None:
+    """The delivery of a batch; None if it is not visible at its sink as a whole yet."""
+    try:
+        return load_batch_document(BatchDelivery, store, delivery_key(None), what="the delivery")
+    except KeyMissingError:
+        return None
 
 
 def table_files(plan: Plan, reference: BatchReference) -> TableAccess:

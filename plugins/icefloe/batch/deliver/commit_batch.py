@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from icefloe.batch.context.batch_folder import UnfinishedTasksError, load_delivery
-from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.batch_folder import UnfinishedTasksError
+from icefloe.batch.context.references import BatchReference, load_delivery
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.prove import FinishedTasks, prove_and_publish
 from icefloe.batch.phase_record import PhaseTally, merged_nodes
