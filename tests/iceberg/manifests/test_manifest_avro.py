@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -50,9 +50,6 @@ def test_manifests_of_v1_and_v2_are_read_with_the_v3_schemas(tmp_path: Path) -> 
         assert entry.file[125][1] == (1).to_bytes(8, "little")
 
 
-FIXED_2: Final = {"type": "fixed", "name": "fixed_2", "size": 2}
-
-
 def entries_of(folder: Path, partition: list[tuple[str, Any, int]], *values: tuple[Any, ...]) -> list[RawEntry]:
     """The entries of a manifest of files with these partitions."""
     file = record(
@@ -89,21 +86,6 @@ def test_doubles_of_partitions_keep_every_bit_and_named_types_are_known_where_th
         1004: (pa.binary(16), b"v" * 16),
         1005: (pa.timestamp("ns", "UTC"), nanos),
     }
-
-
-@pytest.mark.parametrize("before", [b"", b"\x04"], ids=["as Avro says", "with its length, as Iceberg's Java library"])
-def test_fixed_values_of_partitions_are_read_however_they_were_written(tmp_path: Path, before: bytes) -> None:
-    partition: list[tuple[str, Any, int]] = [("a", ["null", FIXED_2], 1000), ("b", ["null", "fixed_2"], 1001)]
-    values = [((1, before + b"ab"), (0, None)), ((1, before + b"\0\0"), (1, before + b"\xff\xff"))]
-    entries = entries_of(tmp_path, partition, *values)
-    found = [[value for _, value in entry.partition.values()] for entry in entries]
-    assert found == [[b"ab", None], [b"\0\0", b"\xff\xff"]]
-    assert [entry.file[103] for entry in entries] == [7, 7]
-
-
-def test_fixed_values_of_partitions_that_fit_neither_way_are_an_error_and_no_crash(tmp_path: Path) -> None:
-    with pytest.raises(UndecodableError, match="a fixed value of 2 bytes has the length 3 before it"):
-        entries_of(tmp_path, [("a", FIXED_2, 1000)], (b"\x06abc",))
 
 
 @pytest.mark.parametrize(

@@ -39,4 +39,7 @@ def test_bounds_are_values_in_the_type_they_were_written_in_if_they_compare(
     """The column's type is that of now: it was widened, or a rollback made it narrow."""
     file = DataFile(path="a.parquet", file_format="PARQUET", spec_id=0, record_count=1, file_size_bytes=1)
     task = ScanTask(data_file=file, terms=(), partition=(0, ()), lower_bounds={1: lower}, upper_bounds={1: upper})
-    assert comparable_bounds(task, Schema(NestedField(1, "c", now, required=False))).get(1) == bounds
+    assert (
+        comparable_bounds(task.lower_bounds, task.upper_bounds, Schema(NestedField(1, "c", now, required=False))).get(1)
+        == bounds
+    )

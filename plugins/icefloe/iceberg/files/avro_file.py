@@ -9,7 +9,7 @@ from pyiceberg.io import InputStream
 
 from icefloe.iceberg.files.avro_container import AvroContainer, AvroDecoder, decoding
 from icefloe.iceberg.files.avro_types import AvroType, row_type
-from icefloe.iceberg.files.opened_file import BATCH_BYTES
+from icefloe.iceberg.files.opened_file import BATCH_BYTES, runs_of_groups
 
 _ENCODED_BYTES: Final = BATCH_BYTES >> 1
 _VALUES: Final = 1 << 20
@@ -43,16 +43,8 @@ class AvroRows:
 
     def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
         """(first row, rows, blocks) read together: one block, or several small ones."""
-        first = rows = 0
-        numbers: list[int] = []
-        for number, block in enumerate(self.container.blocks):
-            numbers.append(number)
-            rows += block.num_rows
-            if rows >= self.batch_rows:
-                yield first, rows, numbers
-                first, rows, numbers = first + rows, 0, []
-        if rows:
-            yield first, rows, numbers
+        counts = ((number, block.num_rows) for number, block in enumerate(self.container.blocks))
+        return runs_of_groups(counts, self.batch_rows)
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive blocks."""

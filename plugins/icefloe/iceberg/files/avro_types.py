@@ -76,16 +76,14 @@ _DECIMAL_BITS: Final = 127
 
 
 @lru_cache(maxsize=64)
-def row_type(schema: str, *, by_id: bool = False, sized_fixed: bool = False) -> AvroType:
+def row_type(schema: str, *, by_id: bool = False) -> AvroType:
     """The type of a file's rows; nothing is read yet.
 
     Args:
         by_id: structs have field ids as keys instead of names. Maps of numbers to bytes are mappings; those of numbers
             to numbers are a list of both in turn.
-        sized_fixed: fixed values have their length before them, as Iceberg's Java library writes them in manifests
-            (apache/iceberg 17501).
     """
-    found = _Types(by_id=by_id, sized_fixed=sized_fixed).of(json.loads(schema))
+    found = _Types(by_id=by_id).of(json.loads(schema))
     if not found.parts or found.is_nullable or found.is_empty:
         raise ValueError("its schema is no record of fields that take bytes")
     if found.width > MAX_VALUES:
@@ -96,12 +94,11 @@ def row_type(schema: str, *, by_id: bool = False, sized_fixed: bool = False) -> 
 class _Types:
     """The types of one schema; named ones are known from where each first appears."""
 
-    def __init__(self, *, by_id: bool, sized_fixed: bool) -> None:
+    def __init__(self, *, by_id: bool) -> None:
         self._known: dict[str, tuple[AvroSchema, str]] = {}
         self._count = 0
         self._by_id = by_id
         self._primitives = _PRIMITIVES if by_id else _OF_ROWS
-        self._sized_fixed = sized_fixed
 
     def of(self, schema: AvroSchema, namespace: str = "") -> AvroType:
         self._count += 1
@@ -142,7 +139,7 @@ class _Types:
                 symbols = dict(enumerate(schema["symbols"]))
                 return AvroType(arrow=pa.large_string(), read=lambda decoder: symbols[decoder.read_int()])
         size_bytes = schema["size"]
-        read = _sized(size_bytes) if self._sized_fixed else methodcaller("read_fixed", size_bytes)
+        read = methodcaller("read_fixed", size_bytes)
         # Arrow takes the whole size for a null, too.
         width = 1 + size_bytes // 8
         found = AvroType(arrow=pa.binary(size_bytes), read=read, width=width, is_empty=not size_bytes)
@@ -235,16 +232,6 @@ def _decimal(unscaled: bytes, scale: int) -> Decimal:
     if number.bit_length() > _DECIMAL_BITS:
         raise OverflowError(f"a decimal has {len(unscaled)} bytes")
     return _EXACT.scaleb(Decimal(number), -scale)
-
-
-def _sized(size_bytes: int) -> Read:
-    def read(decoder: AvroDecoder) -> bytes:
-        length = decoder.read_int()
-        if length != size_bytes:
-            raise ValueError(f"a fixed value of {size_bytes} bytes has the length {length} before it")
-        return decoder.read_fixed(size_bytes)
-
-    return read
 
 
 def _numbered_bytes(decoder: AvroDecoder) -> Mapping[int, bytes]:

@@ -4,7 +4,8 @@ The footers are compared first. Bytes are read only of columns with one layout.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -154,9 +155,9 @@ def identical_columns(
         return frozenset()
     unequal: set[str] = set()
     one, other = files
-    with _Pieces(one, io, table) as of_one, _Pieces(other, io, table) as of_other:
+    with _reading(one, io, table) as of_one, _reading(other, io, table) as of_other:
         for run in _runs(_spans(first, second, likely)):
-            _compare(run, of_one, of_other, unequal)
+            unequal.update(_unequal([span for span in run if span.name not in unequal], of_one, of_other))
     identical = [name for name in likely if name not in unequal]
     return frozenset(identical if first.size_bytes(identical) >= least_bytes else ())
 
@@ -173,19 +174,21 @@ class _Span:
 
 
 def _spans(first: FileLayout, second: FileLayout, names: Iterable[str]) -> list[_Span]:
+    """The bytes of the columns, in pieces."""
     found = [
-        _Span(name=name, starts=(start, other), size=size)
+        _Span(name=name, starts=(start + begin, other + begin), size=min(_PIECE_BYTES, size - begin))
         for name in names
         for (start, size), (other, _) in zip(first.columns[name].ranges, second.columns[name].ranges, strict=True)
+        for begin in range(0, size, _PIECE_BYTES)
     ]
     return sorted(found, key=lambda span: span.starts)
 
 
 def _runs(spans: Iterable[_Span]) -> Iterator[list[_Span]]:
-    """Neighbours in both files, to be read in few requests."""
+    """Neighbours in both files, to be read in one request."""
     run: list[_Span] = []
     for span in spans:
-        if run and run[-1].stops != span.starts:
+        if run and (run[-1].stops != span.starts or span.stops[0] - run[0].starts[0] > _PIECE_BYTES):
             yield run
             run = []
         run.append(span)
@@ -193,43 +196,36 @@ def _runs(spans: Iterable[_Span]) -> Iterator[list[_Span]]:
         yield run
 
 
-class _Pieces:
-    def __init__(self, file: DataFile, io: FileIO, table: str) -> None:
-        self._path = file.path
-        self._table = table
-        self._opener = data_file_input(io, file.path, table=table)
-
-    def __enter__(self) -> Self:
-        with reading_data_file(self._path, table=self._table):
-            self._source = self._opener.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._source.close()
-
-    def read(self, start: int, size: int) -> bytes:
-        # Not around both files: an error names the file that it is about.
-        with reading_data_file(self._path, table=self._table):
-            self._source.seek(start)
-            return self._source.read(size)
+_Read = Callable[[int, int], bytes]
 
 
-def _compare(run: Sequence[_Span], one: _Pieces, other: _Pieces, unequal: set[str]) -> None:
-    """Adds the columns whose bytes differ."""
-    for begin in range(0, run[-1].stops[0] - run[0].starts[0], _PIECE_BYTES):
-        first, second = (start + begin for start in run[0].starts)
-        inside = [
-            (span.name, max(0, span.starts[0] - first), min(_PIECE_BYTES, span.stops[0] - first))
-            for span in run
-            if span.name not in unequal and span.stops[0] > first and span.starts[0] < first + _PIECE_BYTES
-        ]
-        if not inside:
-            continue
-        size = min(_PIECE_BYTES, run[-1].stops[0] - first)
-        here, there = one.read(first, size), other.read(second, size)
-        if len(here) == size and here == there:
-            continue
+@contextmanager
+def _reading(file: DataFile, io: FileIO, table: str) -> Iterator[_Read]:
+    opener = data_file_input(io, file.path, table=table)
+    # Not around both files: an error names the file that it is about.
+    with reading_data_file(file.path, table=table):
+        source = opener.open()
+
+    def read(start: int, size: int) -> bytes:
+        with reading_data_file(file.path, table=table):
+            source.seek(start)
+            return source.read(size)
+
+    with source:
+        yield read
+
+
+def _unequal(run: Sequence[_Span], one: _Read, other: _Read) -> Iterator[str]:
+    """The columns whose bytes differ."""
+    if not run:
+        return
+    first, second = run[0].starts
+    size = run[-1].stops[0] - first
+    here, there = one(first, size), other(second, size)
+    if len(here) == size and here == there:
+        return
+    for span in run:
+        start = span.starts[0] - first
         # A piece that ends too early is of a damaged file, which the reader refuses.
-        unequal.update(
-            name for name, start, stop in inside if len(here) != size or here[start:stop] != there[start:stop]
-        )
+        if len(here) != size or here[start : start + span.size] != there[start : start + span.size]:
+            yield span.name

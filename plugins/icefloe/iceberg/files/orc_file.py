@@ -75,7 +75,7 @@ class OrcRows:
 def _row_bytes(footer: orc.ORCFile, fragment: ds.FileFragment) -> float:
     """Approximate, by first rows and average; at least 1."""
     rows = max(footer.nrows, 1)
-    # Without timestamps: one that pyarrow cannot hold would fail here, where nothing names its column.
+    # Without timestamps: one that pyarrow cannot hold would stop those who do not read it.
     names = [field.name for field in fragment.physical_schema if not _holds_timestamps(field.type)]
     head = fragment.head(_MEASURED_ROWS, columns=names, batch_size=_MEASURED_ROWS, use_threads=False)
     return max(1.0, head.nbytes / max(head.num_rows, 1), footer.content_length / rows)

@@ -18,7 +18,7 @@ from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_d
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.files.identical_columns import FileLayout, identical_columns
 from icefloe.iceberg.files.opened_file import KeptProjections, OpenedFile, ProjectedFile, selected_columns
-from icefloe.iceberg.files.parquet_file import DictionaryBound, ParquetRows, compressed_bytes
+from icefloe.iceberg.files.parquet_file import DictionaryBound, ParquetRows, compressed_bytes, dictionary_bytes
 from icefloe.iceberg.files.parquet_footer import KeptFooters, read_footer
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
@@ -212,8 +212,9 @@ class FileReader:
     def _check_dictionaries(self, file: DataFile | DeleteFile, rows: ParquetRows, columns: list[str] | None) -> None:
         if self.bound is None:
             return
-        size_bytes = rows.dictionary_bytes(columns, most=self.bound.most_dictionary_bytes)
-        if size_bytes > self.bound.most_dictionary_bytes:
+        most = self.bound.most_dictionary_bytes
+        size_bytes = dictionary_bytes(rows.source, rows.file.metadata, columns, most=most)
+        if size_bytes > most:
             self.bound.refuse_dictionaries(size_bytes, place=f"{file.noun} {file.path} of table {self.table}")
 
     def check_values(self, rows: pa.RecordBatch, file: DataFile) -> None:

@@ -181,23 +181,7 @@ class _Records:
             if self._left_bytes < 0:
                 raise ValueError("its blocks hold more than any file of its size and kind does")
             with decoding():
-                yield from AvroDecoder(content).rows(block.num_rows, self._read_of(content, block.num_rows))
-
-    def _read_of(self, content: bytes, num_rows: int) -> Callable[[AvroDecoder], dict[int, Any]]:
-        # The file does not say who wrote it. Read by the wrong rule, a block does not end where its bytes do.
-        schema = self._container.schema
-        if '"fixed"' not in schema or _fits(self.row.read, content, num_rows):
-            return self.row.read
-        return row_type(schema, by_id=True, sized_fixed=True).read
-
-
-def _fits(read: Callable[[AvroDecoder], object], content: bytes, num_rows: int) -> bool:
-    try:
-        for _ in AvroDecoder(content).rows(num_rows, read):
-            pass
-    except Exception:  # noqa: BLE001 - whatever a misread length leads to
-        return False
-    return True
+                yield from AvroDecoder(content).rows(block.num_rows, self.row.read)
 
 
 def _kinds_by_id(record: pa.StructType) -> dict[int, pa.DataType]:

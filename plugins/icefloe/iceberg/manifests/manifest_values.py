@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from operator import index
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from uuid import UUID
 
 import pyarrow as pa
@@ -42,8 +42,8 @@ from icefloe.iceberg.schemas.table_schema import widest_types
 __all__ = ["KeyTypes", "comparable_bounds", "decoded_bound", "partition_range"]
 
 
-_DECODED = (DateType, DecimalType, IntegerType, LongType, TimestampType, TimestamptzType, TimeType)
 _BYTEWISE = (BinaryType, StringType)
+_ORDERED = (*_BYTEWISE, DateType, DecimalType, IntegerType, LongType, TimestampType, TimestamptzType, TimeType)
 _WIDTHS: Final[tuple[tuple[Any, Mapping[int, PrimitiveType]], ...]] = (
     (IntegerType | LongType, {4: IntegerType(), 8: LongType()}),
     (FloatType | DoubleType, {4: FloatType(), 8: DoubleType()}),
@@ -58,30 +58,17 @@ KeyTypes = Mapping[int, PrimitiveType]
 """By field id."""
 
 
-class Bounded(Protocol):
-    """A file with column bounds in Iceberg's binary form, in the types of when it was written."""
-
-    @property
-    def lower_bounds(self) -> Mapping[int, bytes]:
-        """By field id."""
-
-    @property
-    def upper_bounds(self) -> Mapping[int, bytes]:
-        """By field id."""
-
-
-def comparable_bounds(file: Bounded, schema: Schema) -> Mapping[int, tuple[object, object]]:
+def comparable_bounds(
+    lower_bounds: Mapping[int, bytes], upper_bounds: Mapping[int, bytes], schema: Schema
+) -> Mapping[int, tuple[object, object]]:
     """(lower, upper) by field id of the columns whose bounds order files, so not of floats."""
     bounds: dict[int, tuple[Any, Any]] = {}
-    for field_id in file.lower_bounds.keys() & file.upper_bounds.keys() & set(schema.field_ids):
+    for field_id in lower_bounds.keys() & upper_bounds.keys() & set(schema.field_ids):
         field_type = schema.find_type(field_id)
-        lower, upper = file.lower_bounds[field_id], file.upper_bounds[field_id]
-        if isinstance(field_type, _BYTEWISE):
-            bounds[field_id] = (lower, upper)
-        elif isinstance(field_type, _DECODED):
-            decoded = decoded_bound(field_type, lower), decoded_bound(field_type, upper)
-            if None not in decoded:
-                bounds[field_id] = decoded
+        if isinstance(field_type, _ORDERED):
+            found = decoded_bound(field_type, lower_bounds[field_id]), decoded_bound(field_type, upper_bounds[field_id])
+            if None not in found:
+                bounds[field_id] = found
     return bounds
 
 

@@ -111,7 +111,6 @@ class DeleteFileIndex:
         self._vectors = BitMap()
         self._position_delete_files = BitMap()
         self._deleted_keys: dict[int, Sequence[ColumnRange]] = {}
-        self._reaches: dict[tuple[str, int, Partition], DeleteNumbers] = {}
         self._shared: dict[DeleteNumbers, DeleteNumbers] = {}
         for number, entry in enumerate(entries):
             self._add(number, entry)
@@ -128,14 +127,11 @@ class DeleteFileIndex:
         """The delete files that can remove its rows, in any state."""
         if not self._entries:
             return NO_DELETES
-        key = data.data_file.path, data.data_file.sequence_number, data.partition
-        reach = self._reaches.get(key)
-        if reach is None:
-            reach = self._found_reach(data)
-            # Data files that nothing reaches are most of a table, and are seldom asked for again.
-            if reach:
-                self._reaches[key] = reach
-        return reach
+        named = [self._by_name[name] for name in self._names.of(data.data_file.path)]
+        held: dict[tuple[int, ...], Sequence[ColumnRange]] = {}
+        candidates = chain(self._global, *named, self._by_partition.get(data.partition, ()))
+        found = FrozenBitMap([number for number in candidates if self._can_remove_rows(number, data, held)])
+        return self._shared.setdefault(found, found) if found else NO_DELETES
 
     def in_force_at(self, *states: DeleteNumbers) -> Callable[[DeleteNumbers], Sequence[DeleteNumbers]]:
         """Looks up, by reach, the delete files in force at each state, in order.
@@ -177,13 +173,6 @@ class DeleteFileIndex:
             self._by_name[entry.only_data_file].append(number)
         else:
             self._by_partition[entry.partition].append(number)
-
-    def _found_reach(self, data: DataEntry) -> DeleteNumbers:
-        named = [self._by_name[name] for name in self._names.of(data.data_file.path)]
-        held: dict[tuple[int, ...], Sequence[ColumnRange]] = {}
-        candidates = chain(self._global, *named, self._by_partition.get(data.partition, ()))
-        found = FrozenBitMap([number for number in candidates if self._can_remove_rows(number, data, held)])
-        return self._shared.setdefault(found, found) if found else NO_DELETES
 
     def _can_remove_rows(
         self, number: int, data: DataEntry, held: dict[tuple[int, ...], Sequence[ColumnRange]]

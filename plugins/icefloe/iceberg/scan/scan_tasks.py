@@ -126,7 +126,7 @@ class ScanTask:
 
     def bounds(self, schema: TableSchema) -> Mapping[int, tuple[object, object]]:
         """(lower, upper) by field id, of columns whose bounds compare."""
-        return comparable_bounds(self, schema.columns)
+        return comparable_bounds(self.lower_bounds, self.upper_bounds, schema.columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

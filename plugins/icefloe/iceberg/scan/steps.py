@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Final, Literal, Self
 
 from pyiceberg.table.snapshots import Snapshot
@@ -21,6 +21,10 @@ from icefloe.storage.requests import map_parallel
 __all__ = ["SnapshotRange"]
 
 
+_SNAPSHOTS_PER_COMMIT: Final = 4
+"""The most snapshots that one call of PyIceberg makes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitGroups:
     """Snapshots in commits.
@@ -32,13 +36,6 @@ class CommitGroups:
 
     groups: tuple[tuple[Snapshot, ...], ...]
     unknown: tuple[tuple[Snapshot, Snapshot], ...] = ()
-
-    def first(self, count: int) -> "CommitGroups":
-        """The oldest groups."""
-        groups = self.groups[:count]
-        known = {snapshot.snapshot_id for group in groups for snapshot in group}
-        unknown = tuple(pair for pair in self.unknown if pair[1].snapshot_id in known)
-        return CommitGroups(groups=groups, unknown=unknown)
 
     def warnings(self, table_name: str) -> tuple[str, ...]:
         """One sentence if a boundary is unknown, otherwise none."""
@@ -53,28 +50,39 @@ class CommitGroups:
 
 
 def group_commits(
-    snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: CommitGroupsOption
+    snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: CommitGroupsOption, room: int | None = None
 ) -> CommitGroups:
-    """The snapshots of a lineage, oldest first, by the commits that published them.
+    """The snapshots of a lineage, oldest first, by the commits that published them; at most ``room`` steps.
 
     Reads the metadata files around the snapshots' times, and none for a single snapshot or for ``split``.
     """
-    if commit_groups == "split" or len(snapshots) < 2:
-        return CommitGroups(groups=tuple((snapshot,) for snapshot in snapshots))
-    guesses = {_guess(snapshot, log) for snapshot in snapshots}
-    log.prefetch(guesses | {guess - 1 for guess in guesses})
-    groups: list[list[Snapshot]] = [[snapshots[0]]]
-    unknown = []
-    for older, newer in pairwise(snapshots):
-        is_together = are_together(older, newer, log)
+    is_fused = commit_groups == "fuse" and len(snapshots) > 1
+    if is_fused:
+        needed = snapshots if room is None else snapshots[: _SNAPSHOTS_PER_COMMIT * (room + 1)]
+        guesses = {_guess(snapshot, log) for snapshot in needed}
+        log.prefetch(guesses | {guess - 1 for guess in guesses})
+    groups: list[list[Snapshot]] = []
+    unknown: list[tuple[Snapshot, Snapshot]] = []
+    for number, snapshot in enumerate(snapshots):
+        is_together = are_together(snapshots[number - 1], snapshot, log) if is_fused and number else False
         if is_together:
-            groups[-1].append(newer)
+            groups[-1].append(snapshot)
             continue
+        if not _fits(groups, room):
+            break
         if is_together is None:
             # Two steps tell every change; one step might hide some.
-            unknown.append((older, newer))
-        groups.append([newer])
+            unknown.append((snapshots[number - 1], snapshot))
+        groups.append([snapshot])
+    if not _fits(groups, room):
+        first = groups.pop()[0]
+        unknown = [pair for pair in unknown if pair[1] is not first]
     return CommitGroups(groups=tuple(tuple(group) for group in groups), unknown=tuple(unknown))
+
+
+def _fits(groups: Sequence[Sequence[Snapshot]], room: int | None) -> bool:
+    # A commit that only replaces files is no step, so it fits in any case and takes the cursor along.
+    return room is None or sum(bool(_changing(group)) for group in groups) <= room
 
 
 def are_together(older: Snapshot, newer: Snapshot, log: MetadataLog) -> bool | None:
@@ -125,10 +133,6 @@ def check_replaces(passage: Passage, snapshots: Sequence[Snapshot], table: Loade
     listed = ListedStates(lists, {each: parent.snapshot_id for each, parent in parents.items()})
     checked = [check_replace(each.snapshot_id, listed, table.manifests, table=table.name) for each in replaces]
     return [warning for warning in checked if warning is not None]
-
-
-_SNAPSHOTS_PER_COMMIT: Final = 4
-"""The most snapshots that one call of PyIceberg makes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +192,7 @@ class SnapshotRange:
         """
         opening = [] if passage.landing is None else [passage.landing]
         room = None if max_steps is None else max_steps - len(opening)
-        groups = _groups(passage.commits, table.log, commit_groups=commit_groups, room=room)
+        groups = group_commits(passage.commits, table.log, commit_groups=commit_groups, room=room)
         passed = [snapshot for group in groups.groups for snapshot in group]
         parents = passage.parents
         warnings = check_replaces(passage, passed, table)
@@ -262,24 +266,6 @@ class SnapshotRange:
         load = ScanPlan.of(table, [replace(step, load_part=rest)])
         part = replace(rest, stop_file=rest.first_file + leading_within(load.sizes(), max_bytes=max_bytes))
         return cls(after_snapshot_id=snapshot_id, up_to_snapshot_id=snapshot_id, steps=(replace(step, load_part=part),))
-
-
-def _groups(
-    snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: CommitGroupsOption, room: int | None
-) -> CommitGroups:
-    """At most ``room`` steps; finding all commits would read more files."""
-    if room is None:
-        return group_commits(snapshots, log, commit_groups=commit_groups)
-    size = _SNAPSHOTS_PER_COMMIT * (room + 1)
-    while True:
-        groups = group_commits(snapshots[:size], log, commit_groups=commit_groups)
-        # A commit that only replaces files is no step, so it fits in any case and takes the cursor along.
-        steps_up_to = accumulate(bool(_changing(group)) for group in groups.groups)
-        fitting = sum(count <= room for count in steps_up_to)
-        # One that does not fit proves that the last one that fits is whole: others may be cut.
-        if size >= len(snapshots) or fitting < len(groups.groups):
-            return groups.first(fitting)
-        size *= 2
 
 
 def _landing_step(landing: Landing) -> Step:
