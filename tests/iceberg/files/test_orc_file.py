@@ -32,6 +32,7 @@ from iceberg.far_io import FAR, FarIO
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.files import reader
+from icefloe.iceberg.files.opened_file import selected_columns
 from icefloe.iceberg.files.orc_file import OrcRows
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import optional
@@ -100,10 +101,9 @@ def test_only_the_columns_of_the_schema_are_read(tmp_path: Path) -> None:
     file = write_orc(tmp_path / "f.orc", rows)
     opened = OrcRows.open(pa.OSFile(file.path), batch_rows=10)
     for position, name in enumerate(rows.column_names):
-        names, places = reader.selection(opened, [position])
+        names, places = selected_columns(rows.column_names, [position], dots_are_paths=False)
         assert (names, places) == ([name], {position: 0})
         assert next(opened.batches([0], names)).to_pylist() == rows.select([name]).to_pylist()
-    assert reader.selection(opened, range(5)) == (None, {n: n for n in range(5)})
     later = Schema(optional("A", LongType()), optional("new", LongType(), 2))
     assert rows_of(file, later) == [{"A": 3, "new": None}]
 

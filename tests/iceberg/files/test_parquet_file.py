@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from icefloe.iceberg.files.opened_file import selected_columns
 from icefloe.iceberg.files.parquet_file import ParquetRows
-from icefloe.iceberg.files.reader import selection
 
 
 def opened(rows: pa.Table, *, batch_rows: int = 100, dictionary_columns: bool = False, **written: Any) -> ParquetRows:
@@ -32,7 +32,7 @@ def test_columns_with_ambiguous_names_are_all_read(names: list[str]) -> None:
     struct = pa.array([{"a": 0}])
     columns = [struct if name == "s" else pa.array([at]) for at, name in enumerate(names)]
     rows = opened(pa.Table.from_arrays(columns, names=names))
-    selected, places = selection(rows, [1])
+    selected, places = selected_columns(names, [1], dots_are_paths=True)
     batch = next(rows.batches([0], selected))
     assert batch.column(places[1]).to_pylist() == [1]
 

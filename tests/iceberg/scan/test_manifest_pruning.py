@@ -145,13 +145,14 @@ def test_global_equality_deletes_reach_every_manifest_and_no_others_do() -> None
 
 def paths(*entries: DeleteEntry) -> Iterable[str] | None:
     found = ManifestPruning(entries, INTEGERS).paths(manifest(3))
-    return found if found is None else {path for path in ("a", "b", "bc", "c") if path in found}
+    return found if found is None else {path for path in ("a", "b.orc", "c") if path in found}
 
 
 def test_only_the_named_files_are_reached_where_every_delete_file_names_one() -> None:
     named = deletes(3, (1, 1), referenced_data_file="a")
-    by_bounds = deletes(3, (1, 1), paths=("b", "b"))
-    assert paths(named, by_bounds) == {"a", "b", "bc"}
+    by_bounds = deletes(3, (1, 1), paths=("b.orc", "b.orc"))
+    assert paths(named, by_bounds) == {"a", "b.orc"}
+    assert paths(named, deletes(3, (1, 1), paths=("b", "b"))) is None
     assert paths(named, deletes(4)) == {"a"}
     assert paths(replace(named, partition=(4, (1,)))) == {"a"}
     assert paths(named, deletes(3, (1, 1), paths=("a", "b"))) is None

@@ -51,15 +51,18 @@ def runs_of_groups(counts: Iterable[tuple[int, int]], least_rows: int) -> Iterat
         yield first, rows, run
 
 
-def selected_columns(names: Sequence[str], positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
+def selected_columns(
+    names: Sequence[str], positions: Collection[int], *, dots_are_paths: bool
+) -> tuple[list[str] | None, Mapping[int, int]]:
     """Names of some top-level columns, None for all, and each one's index in a batch.
 
-    All columns are read if a name appears twice.
+    All columns are read if a name appears twice, or may be taken for a path.
 
-    >>> selected_columns(["a", "b", "c"], {2, 0})
+    >>> selected_columns(["a", "b", "c"], {2, 0}, dots_are_paths=True)
     (['a', 'c'], {0: 0, 2: 1})
     """
-    if len(positions) == len(names) or len(set(names)) < len(names):
+    is_path = dots_are_paths and any("." in name for name in names)
+    if len(positions) == len(names) or len(set(names)) < len(names) or is_path:
         return None, {position: position for position in range(len(names))}
     read = sorted(positions)
     return [names[position] for position in read], {position: place for place, position in enumerate(read)}

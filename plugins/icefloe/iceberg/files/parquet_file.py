@@ -19,7 +19,7 @@ from pyiceberg.io import InputStream
 
 from icefloe.iceberg.data_file import RowGroups
 from icefloe.iceberg.files.opened_file import BATCH_BYTES, runs_of_groups
-from icefloe.iceberg.files.parquet_footer import CheckedFooter, read_footer
+from icefloe.iceberg.files.parquet_footer import CheckedFooter, CompactReader, read_footer
 
 _HEADER_BYTES: Final = 32
 """The first two fields of a PageHeader fit in these: its kind and its size when it is decompressed."""
@@ -73,25 +73,16 @@ def group_dictionary_bytes(
 def _page_bytes(source: InputStream, chunk: pq.ColumnChunkMetaData) -> int:
     """Decompressed; 0 for a bad header, which decoding reports."""
     source.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
-    header = source.read(_HEADER_BYTES)
-    place, found = 0, 0
-    for field in _FIELDS:
-        if header[place : place + 1] != bytes([field]):
-            return 0
-        found, place = _number(header, place + 1)
-    return found
-
-
-def _number(data: bytes, place: int) -> tuple[int, int]:
-    """The number, and the place after it."""
-    raw = shift = 0
-    for byte in data[place:]:
-        place += 1
-        raw |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            break
-    return (raw >> 1) ^ -(raw & 1), place
+    header = CompactReader(source.read(_HEADER_BYTES))
+    size_bytes = 0
+    try:
+        for field in _FIELDS:
+            if header.byte() != field:
+                return 0
+            size_bytes = header.number()
+    except IndexError:
+        return 0
+    return size_bytes
 
 
 _LONGEST_MEASURED: Final = 4096

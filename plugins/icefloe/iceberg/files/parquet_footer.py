@@ -45,7 +45,7 @@ def read_footer(source: InputStream) -> pq.FileMetaData:
         tail = _tail(source, size, length)
     metadata = pq.read_metadata(pa.BufferReader(tail) if length <= len(tail) else source)
     try:
-        footer = _Compact(tail, len(tail) - length).struct(_FOOTER)
+        footer = CompactReader(tail, len(tail) - length).struct(_FOOTER)
     except (IndexError, RecursionError):
         _unusual()
     if _ALGORITHM in footer:
@@ -96,13 +96,13 @@ def _unusual() -> NoReturn:
     raise UndecodableError("its footer is written in a form that no writer of Parquet uses")
 
 
-class _Compact:
+class CompactReader:
     """A reader of Thrift's compact protocol.
 
     It refuses forms that Arrow may read in another way, such as a repeated field.
     """
 
-    def __init__(self, data: bytes, place: int) -> None:
+    def __init__(self, data: bytes, place: int = 0) -> None:
         self._data = data
         self._place = place
 
@@ -126,7 +126,7 @@ class _Compact:
                 place += 1 + data[place]
             else:
                 self._place = place
-                before, field = field, field + step if step else self._number()
+                before, field = field, field + step if step else self.number()
                 if field <= before:
                     _unusual()
                 if field in wanted:
@@ -147,7 +147,7 @@ class _Compact:
         if kind == _LIST:
             count, of = self._list()
             return [self._value(of, wanted[0]) for _ in range(count)]
-        return self._bytes() if kind == _BINARY else self._number()
+        return self._bytes() if kind == _BINARY else self.number()
 
     def _skip(self, kind: int) -> None:
         if kind in (_TRUE, _FALSE):
@@ -165,7 +165,7 @@ class _Compact:
             self._skip_all(count, of)
         elif kind == _MAP:
             count = self._varint()
-            kinds = self._byte() if count else 0
+            kinds = self.byte() if count else 0
             self._skip_all(count, kinds >> 4, kinds & 0x0F)
         elif kind in _NUMBERS:
             self._varint()
@@ -179,7 +179,7 @@ class _Compact:
                 self._skip(_BYTE if kind in (_TRUE, _FALSE) else kind)
 
     def _list(self) -> tuple[int, int]:
-        head = self._byte()
+        head = self.byte()
         return (head >> 4 if head >> 4 != 0x0F else self._varint()), head & 0x0F
 
     def _bytes(self) -> int:
@@ -187,18 +187,20 @@ class _Compact:
         self._place += size
         return size
 
-    def _number(self) -> int:
+    def number(self) -> int:
+        """The next number with a sign."""
         raw = self._varint()
         return (raw >> 1) ^ -(raw & 1)
 
     def _varint(self) -> int:
         found = shift = 0
-        while (byte := self._byte()) & 0x80:
+        while (byte := self.byte()) & 0x80:
             found |= (byte & 0x7F) << shift
             shift += 7
         return found | byte << shift
 
-    def _byte(self) -> int:
+    def byte(self) -> int:
+        """The next byte; IndexError after the last one."""
         byte = self._data[self._place]
         self._place += 1
         return byte

@@ -1,7 +1,7 @@
 """Reads data files: batches in the table's schema with positions, in bounded memory."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -171,7 +171,9 @@ class FileReader:
                 found, projection = projections.of(
                     rows.schema, schema, file.constants, keep_dictionaries=dictionary_columns
                 )
-                columns, places = selection(rows, projection.positions)
+                columns, places = selected_columns(
+                    rows.schema.names, projection.positions, dots_are_paths=isinstance(rows, ParquetRows)
+                )
                 if isinstance(rows, ParquetRows):
                     self._check_dictionaries(file, rows, columns)
                 yield ProjectedFile(
@@ -229,14 +231,6 @@ class FileReader:
             for name, column in zip(rows.schema.names, rows.columns, strict=True):
                 _check_column(column, name, file, self.table)
             raise
-
-
-def selection(rows: OpenedFile, positions: Collection[int]) -> tuple[list[str] | None, Mapping[int, int]]:
-    names = rows.schema.names
-    # pyarrow takes dots in the names of a Parquet file for paths.
-    if isinstance(rows, ParquetRows) and any("." in name for name in names):
-        return None, {position: position for position in range(len(names))}
-    return selected_columns(names, positions)
 
 
 def _check_column(column: pa.Array, name: str, file: DataFile, table: str) -> None:

@@ -44,6 +44,9 @@ DeleteId = tuple[str, int | None]
 DELETED_FILE_PATH: Final = 2147483546
 """The reserved field id of the data file's path in a position delete file."""
 
+_NEVER_CUT: Final = (".avro", ".orc", ".parquet")
+"""Ends of whole paths."""
+
 _CONTENT: Final = 134
 _FILE_PATH: Final = 100
 _FILE_FORMAT: Final = 101
@@ -155,13 +158,16 @@ class DeleteEntry(_Entry):
             return None
         if deletes.referenced_data_file is not None:
             return deletes.referenced_data_file
-        # A cut upper bound is rounded up. If it is not, equal bounds are how the paths begin: see `DataFileNames`.
         lower = self.lower_bounds.get(DELETED_FILE_PATH)
-        return (
-            None
-            if lower is None or lower != self.upper_bounds.get(DELETED_FILE_PATH)
-            else lower.decode(errors="ignore")
-        )
+        if lower is None or lower != self.upper_bounds.get(DELETED_FILE_PATH):
+            return None
+        return lower.decode(errors="ignore")
+
+    @property
+    def may_name_others(self) -> bool:
+        """False if ``only_data_file`` is a whole path: equal bounds may be how several paths begin."""
+        name = self.only_data_file
+        return name is None or (self.delete_file.referenced_data_file is None and not name.endswith(_NEVER_CUT))
 
 
 class ManifestReader:

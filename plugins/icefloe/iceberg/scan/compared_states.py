@@ -29,7 +29,7 @@ from icefloe.iceberg.scan.changed_files import (
     loaded_terms,
     summed,
 )
-from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DataFileNames, DeleteFileIndex, DeleteNumbers, may_meet
+from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex, DeleteNumbers, may_meet
 from icefloe.iceberg.step import Step, StepKind
 from icefloe.storage.requests import map_parallel
 
@@ -195,13 +195,13 @@ class ManifestPruning:
         self._reaches_partitions: set[int] = set()
         self._included: dict[str, bool] = {}
         names = (entry.only_data_file for entry in delete_files)
-        self.named = DataFileNames(name for name in names if name is not None)
+        self.named = frozenset(name for name in names if name is not None)
         for entry in delete_files:
             spec_id, values = entry.partition
             self._partitions[spec_id].add(values)
             if entry.delete_file.content is FileContent.EQUALITY_DELETES and entry.is_unpartitioned:
                 self._is_global = True
-            elif entry.only_data_file is None:
+            elif entry.may_name_others:
                 self._reaches_partitions.add(spec_id)
 
     def includes(self, manifest: ManifestFile) -> bool:
@@ -218,7 +218,7 @@ class ManifestPruning:
     def is_in_place(self, entry: DataEntry) -> bool:
         """True if a file is named, and every manifest that lists it in its partition is included."""
         spec_id, values = entry.partition
-        return entry.data_file.path in self.named.names and values in self._partitions.get(spec_id, ())
+        return entry.data_file.path in self.named and values in self._partitions.get(spec_id, ())
 
     def paths(self, manifest: ManifestFile) -> Container[str] | None:
         """The only files of a manifest that can be reached; None: any file."""
@@ -296,7 +296,7 @@ class DataManifests:
         found = self._targets([manifest for manifest in live if self._pruning.includes(manifest)])
         for reached in found:
             self._meet(reached.entries)
-        if not self._met.issuperset(self._pruning.named.names):
+        if not self._met.issuperset(self._pruning.named):
             # A data file that is named is gone, or its delete file is of another partition: the path counts.
             found += self._targets([manifest for manifest in live if not self._pruning.includes(manifest)])
         return found
@@ -309,7 +309,7 @@ class DataManifests:
 
     def _meet(self, entries: Iterable[DataEntry]) -> None:
         """If all named files are in their delete files' partitions, nobody looks elsewhere."""
-        if self._pruning.named.names:
+        if self._pruning.named:
             self._met.update(entry.data_file.path for entry in entries if self._pruning.is_in_place(entry))
 
     def _read_reached(self, manifest: ManifestFile) -> DeleteTargets:

@@ -1,7 +1,7 @@
 """The delete files that reach each data file."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
@@ -77,23 +77,6 @@ def _is_below(one: ColumnRange, other: ColumnRange) -> bool:
 DeleteNumbers = FrozenBitMap
 """Some of the delete files of a batch, by their numbers."""
 NO_DELETES: Final = FrozenBitMap()
-_NEVER_CUT: Final = (".avro", ".orc", ".parquet")
-"""Ends of whole paths. To look for each of the other names by its length takes longer."""
-
-
-class DataFileNames:
-    """Data files that position deletes name, by path, or by its beginning if a writer cut it."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self.names = frozenset(names)
-        self._lengths = sorted({len(name) for name in self.names if not name.endswith(_NEVER_CUT)})
-
-    def of(self, path: str) -> list[str]:
-        """The names that stand for a path."""
-        return [name for name in {path, *(path[:length] for length in self._lengths)} if name in self.names]
-
-    def __contains__(self, path: object) -> bool:
-        return isinstance(path, str) and bool(self.of(path))
 
 
 class DeleteFileIndex:
@@ -106,15 +89,14 @@ class DeleteFileIndex:
         self._key_types = key_types
         self._entries = entries
         self._global: list[int] = []
-        self._by_name: Mapping[str, list[int]] = defaultdict(list)
-        self._by_partition: Mapping[Partition, list[int]] = defaultdict(list)
+        self._by_name: dict[str, list[int]] = defaultdict(list)
+        self._by_partition: dict[Partition, list[int]] = defaultdict(list)
         self._vectors = BitMap()
         self._position_delete_files = BitMap()
         self._deleted_keys: dict[int, Sequence[ColumnRange]] = {}
         self._shared: dict[DeleteNumbers, DeleteNumbers] = {}
         for number, entry in enumerate(entries):
             self._add(number, entry)
-        self._names = DataFileNames(self._by_name)
 
     def __getitem__(self, number: int) -> DeleteFile:
         return self._entries[number].delete_file
@@ -127,9 +109,9 @@ class DeleteFileIndex:
         """The delete files that can remove its rows, in any state."""
         if not self._entries:
             return NO_DELETES
-        named = [self._by_name[name] for name in self._names.of(data.data_file.path)]
+        named = self._by_name.get(data.data_file.path, ())
         held: dict[tuple[int, ...], Sequence[ColumnRange]] = {}
-        candidates = chain(self._global, *named, self._by_partition.get(data.partition, ()))
+        candidates = chain(self._global, named, self._by_partition.get(data.partition, ()))
         found = FrozenBitMap([number for number in candidates if self._can_remove_rows(number, data, held)])
         return self._shared.setdefault(found, found) if found else NO_DELETES
 
@@ -169,9 +151,10 @@ class DeleteFileIndex:
             self._position_delete_files.add(number)
         if entry.delete_file.content is FileContent.EQUALITY_DELETES and entry.is_unpartitioned:
             self._global.append(number)
-        elif entry.only_data_file is not None:
+            return
+        if entry.only_data_file is not None:
             self._by_name[entry.only_data_file].append(number)
-        else:
+        if entry.may_name_others:
             self._by_partition[entry.partition].append(number)
 
     def _can_remove_rows(
