@@ -1,7 +1,7 @@
 """Peak memory and CPU of one reduce task whose rows do not fit into its memory.
 
 ``PYTHONPATH=plugins:tests:. python -m benchmarks.hot_ranges``, with ``--rows 1000000`` for the changed rows,
-``--memory 64`` for MiB of the task, ``--bed narrow`` for some of the beds, ``--json FILE`` for the numbers. Each
+``--memory 64`` for MiB of the task, ``--bed one_identity`` for some of the beds, ``--json FILE`` for the numbers. Each
 task is a process of its own. All rows are in one reduce partition, the worst that a skewed key can do.
 """
 
@@ -145,6 +145,17 @@ def _many_identities(side: int, count: int) -> pa.Table:
     return _rows(pa.array(np.arange(count)), side)
 
 
+def _one_identity(side: int, count: int) -> pa.Table:
+    # Four of five rows have one key.
+    ids = np.arange(count)
+    return _rows(pa.array(np.where(ids % 5, 7, ids)), side)
+
+
+def _equal_rows(side: int, count: int) -> pa.Table:
+    ids = pa.array(np.full(count, 7))
+    return pa.table([ids, pa.array(np.full(count, float(side))), pa.array(["x" * _WORD] * count)], schema=SCHEMA)
+
+
 def _narrow(side: int, count: int) -> pa.Table:
     ids = np.arange(count)
     words = pa.nulls(count, pa.string())
@@ -152,12 +163,14 @@ def _narrow(side: int, count: int) -> pa.Table:
 
 
 def _moved_identity(side: int, count: int) -> pa.Table:
-    return _rows(pa.array(np.arange(count) + side * count), 0)
+    return _rows(pa.array(np.full(count, 7)), 0).set_column(0, SCHEMA.field(0), pa.array(np.full(count, 7 + side)))
 
 
 BEDS: Final[Mapping[str, tuple[Callable[[int, int], pa.Table], list[str] | None, list[str] | None]]] = {
     "many_identities": (_many_identities, ["id"], None),
     "narrow": (_narrow, ["id"], None),
+    "one_identity": (_one_identity, ["id"], None),
+    "equal_rows": (_equal_rows, None, None),
     "moved_identity": (_moved_identity, ["id"], ["value", "word"]),
 }
 """The rows before and after the commit, the identifier columns, and the delivered ones."""

@@ -1,4 +1,4 @@
-"""A huge deletion vector and row, in a process that has memory for a task, one core, and not more."""
+"""A huge deletion vector, row and identity, in a process that has memory for a task, one core, and not more."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,8 +17,10 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import ManifestContent, ManifestFile, write_manifest_list
 from pyroaring import BitMap64
 
+from icefloe.flow import Phase
 from support.fakes.rest_server import rest_server
 from support.pipelines.replay import replayed, table_rows
+from support.pipelines.workshop import Workshop
 from support.pipelines.workspace import Workspace, icefloe
 from support.tables.avro_writing import record, write_avro
 from support.tables.events import SCHEMA
@@ -195,6 +198,35 @@ def refused(workspace: Workspace, *, memory_bytes: int) -> int:
     found = re.search(r"has a row of 61\.0 MiB, which needs shuffle\.memory_bytes: (\d+)MiB", done.stderr)
     assert found, done.stderr
     return int(found[1]) << 20
+
+
+IDENTITY_MEMORY_BYTES: Final = 256 << 20
+IDENTITY_ROWS: Final = 500_000
+WORD_BYTES: Final = 400
+
+
+def rows_of_one_identity(side: int) -> pa.Table:
+    """Four of five rows have one key; no two rows are equal, and their words do not compress."""
+    data = np.random.default_rng(side).integers(97, 123, IDENTITY_ROWS * WORD_BYTES, np.uint8)
+    ends = np.arange(0, (IDENTITY_ROWS + 1) * WORD_BYTES, WORD_BYTES).astype(np.int32)
+    words = pa.StringArray.from_buffers(IDENTITY_ROWS, pa.py_buffer(ends), pa.py_buffer(data))
+    ids = np.arange(IDENTITY_ROWS)
+    return pa.table([np.where(ids % 5, 7, ids), np.full(IDENTITY_ROWS, float(side)), words], schema=SCHEMA)
+
+
+def test_an_identity_larger_than_memory_is_delivered_within_it(tmp_path: Path) -> None:
+    shuffle = {"memory_bytes": f"{IDENTITY_MEMORY_BYTES >> 20}MiB", "partitions": 1}
+    workshop = Workshop.create(tmp_path).set(initial_load="from_now", shuffle=shuffle)
+    workshop.table.append(rows_of_one_identity(0))
+    workshop.deliver()
+    workshop.replace(rows_of_one_identity(1))
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE)
+    batch.coalesce()
+    # The same batch goes on: only shuffle_read and commit are left.
+    found = icefloe_within(IDENTITY_MEMORY_BYTES, "run", workshop.pipeline_file())
+    counts = [found[kind] for kind in ("update_before", "update_after", "delete", "insert")]
+    assert counts == [IDENTITY_ROWS, IDENTITY_ROWS, 0, 0]
 
 
 ROOT: Final = Path(__file__).parents[2]

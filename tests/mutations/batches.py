@@ -52,7 +52,7 @@ BATCHES: Final = (
     Mutation(name="in some schedule a run takes the move of an operator for a batch of its own", function="write_plan",
              kind=Kind.NEVER, place=2, suite=_SCHEDULES),
     Mutation(name="copies of a row beyond memory are counted once", function="RangeRows._consolidated",
-             kind=Kind.WITHOUT, place=5, suite=("tests/batch/reduce/test_small_memory.py",)),
+             kind=Kind.WITHOUT, place=4, suite=("tests/batch/reduce/test_small_memory.py",)),
     Mutation(name="in some schedule damaged map outputs are not voided", function="void_damaged", kind=Kind.WITHOUT,
              place=2, suite=_SCHEDULES),
     Mutation(name="rows of any size are taken", function="RowLimit.check", kind=Kind.ALWAYS,

@@ -3,9 +3,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from icefloe.batch.plan_document import extents_key
+from icefloe.batch.reduce import range_rows
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
@@ -15,6 +17,7 @@ from icefloe.shuffle.extents_file import StoredExtents
 from icefloe.storage.requests import Requests
 from support.fakes.stores import flip_byte
 from support.pipelines.workshop import OpenBatch, Workshop
+from support.tables.events import rows
 
 
 def up_to_shuffle_read(workshop: Workshop, **sizes: int) -> OpenBatch:
@@ -41,6 +44,29 @@ def parts(workshop: Workshop) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (workshop.folder / "changes" / "batch=1").glob("part-*")}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("identifier_columns", [["id"], ["word"], None])
+def test_a_partition_that_does_not_fit_into_memory_gives_the_same_bytes(
+    tmp_path: Path, identifier_columns: list[str] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    workshop = updated(Workshop.create(tmp_path).set(identifier_columns=identifier_columns))
+    batch = up_to_shuffle_read(workshop, memory_bytes=1 << 30)
+    results = [read(batch)]
+    whole = parts(workshop)
+    batch.store.delete(["results/00000.json"])
+    with caplog.at_level("INFO", logger=range_rows.__name__):
+        assert read(batch).message == results[0].message
+    assert not caplog.messages
+    for memory_bytes in (20_000, 1):
+        batch.store.delete(["results/00000.json"])
+        small = batch.edited(memory_bytes=memory_bytes)
+        with caplog.at_level("INFO", logger=range_rows.__name__):
+            assert read(small).message == results[0].message
+        assert any("is divided on local disk" in message for message in caplog.messages)
+        assert parts(workshop) == whole
+    workshop.require_exact(batch.plan, pq.ParquetFile(tmp_path / "changes/batch=1/part-00000.parquet").read())
+
+
 def test_a_range_that_another_attempt_records_meanwhile_is_kept_and_counted_as_a_lost_race(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,6 +83,21 @@ def test_a_range_that_another_attempt_records_meanwhile_is_kept_and_counted_as_a
     monkeypatch.setattr(StagedChanges, "write", write_late)
     assert read(batch, slow) == firsts[0]
     assert (slow.taken().races_lost, fast.taken().races_lost) == (1, 0)
+
+
+def test_an_identity_larger_than_memory_is_not_torn_apart(workshop: Workshop) -> None:
+    workshop.append([1] * 300 + [2, 3])
+    workshop.deliver()
+    workshop.replace(rows([1] * 290 + [2, 4], value=2.0))
+    batch = up_to_shuffle_read(workshop, memory_bytes=1)
+    batch.run(Phase.SHUFFLE_READ)
+    batch.commit()
+    changes = workshop.changes(1)
+    workshop.require_exact(batch.plan, changes)
+    counts = changes.group_by("_change_type").aggregate([([], "count_all")]).to_pydict()
+    assert dict(zip(counts["_change_type"], counts["count_all"], strict=True)) == {
+        "UPDATE_BEFORE": 291, "UPDATE_AFTER": 291, "DELETE": 11, "INSERT": 1,
+    }  # fmt: skip
 
 
 def test_rows_that_do_not_add_up_to_the_map_records_reach_no_sink(workshop: Workshop) -> None:

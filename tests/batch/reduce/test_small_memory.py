@@ -3,31 +3,26 @@
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
-from unittest import mock
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.reduce import range_rows, read_range
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.moves import write_moves
-from icefloe.batch.reduce.range_rows import RangeRows
-from icefloe.errors import TerminalError
+from icefloe.batch.reduce.range_rows import RangeRows, RowGroup
+from icefloe.batch.reduce.read_range import GroupChanges, read_range
 from icefloe.flow import Phase
 from support.pipelines.workshop import OpenBatch, Workshop
-from support.tables.events import SCHEMA, rows
+from support.tables.events import SCHEMA
 
-ENOUGH_BYTES: Final = 240_000
-"""For the rows of one identity, not for all."""
-FORMS: Final[list[tuple[dict[str, Any], int]]] = [
-    ({"identifier_columns": ["id"], "changes": "each"}, 600),
-    ({"identifier_columns": ["id"], "changes": "net"}, 120),
-    ({"identifier_columns": ["id"], "columns": ["value", "word"], "changes": "each"}, 600),
-    ({"identifier_columns": ["id"], "columns": ["value", "word"], "changes": "net"}, 95),
-    ({"identifier_columns": None, "changes": "each"}, 400),
+FORMS: list[dict[str, Any]] = [
+    {"identifier_columns": ["id"], "changes": "each"},
+    {"identifier_columns": ["id"], "changes": "net"},
+    {"identifier_columns": ["id"], "columns": ["value", "word"], "changes": "each"},
+    {"identifier_columns": ["id"], "columns": ["value", "word"], "changes": "net"},
+    {"identifier_columns": None, "changes": "each"},
 ]
-"""Keys of pipelines, and a number of changes between those of one identity and those of all."""
 
 
 def some_rows(chance: random.Random, count: int) -> pa.Table:
@@ -39,7 +34,7 @@ def some_rows(chance: random.Random, count: int) -> pa.Table:
 
 def shuffled(folder: Path, **keys: Any) -> tuple[Workshop, OpenBatch]:
     chance = random.Random(0)
-    workshop = Workshop.create(folder).set(shuffle={"partitions": 1, "target_size_bytes": "1GiB"}, **keys)
+    workshop = Workshop.create(folder).set(shuffle={"partitions": 2, "target_size_bytes": "1GiB"}, **keys)
     workshop.table.append(some_rows(chance, 150))
     workshop.deliver()
     for _ in range(3):
@@ -62,70 +57,39 @@ def delivered(batch: OpenBatch, folder: Path) -> tuple[Any, bytes]:
     batch.store.delete([each.key for each in batch.store.list("moves")])
     for each in load_coalesce_plan(running.folder).hash_ranges:
         write_moves(running.folder, each.range_id, epoch=0)
-    found = read_range.read_range(running.folder, running.folder_of_changes, 0, requests=running.requests, epoch=0)
+    message = read_range(running.folder, running.folder_of_changes, 0, requests=running.requests, epoch=0).message
     [part] = (folder / "changes" / "batch=1").glob("part-*")
-    return found.message, part.read_bytes()
+    return message, part.read_bytes()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("form", "changes"), FORMS, ids=["identity", "net", "carried", "carried, net", "none"])
+@pytest.mark.parametrize("form", FORMS, ids=["identity", "net", "identity carried", "carried, net", "no identity"])
 def test_changes_are_the_same_bytes_whatever_the_memory(
-    tmp_path: Path,
-    form: dict[str, Any],
-    changes: int,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pieces_of, chance = RangeRows.pieces, random.Random(0)
+    torn: list[bool] = []
+    changes_of, groups_of, chance = GroupChanges.of, RangeRows.groups, random.Random(0)
 
-    def in_another_order(self: RangeRows) -> Iterator[pa.Table]:
-        for piece in pieces_of(self):
-            yield piece.take(pa.array(chance.sample(range(piece.num_rows), piece.num_rows), pa.int64()))
+    def watched(self: GroupChanges, group: Any) -> Any:
+        torn.append(group.is_torn)
+        return changes_of(self, group)
 
+    def reordered(piece: pa.Table) -> pa.Table:
+        return piece.take(pa.array(chance.sample(range(piece.num_rows), piece.num_rows), pa.int64()))
+
+    def in_another_order(self: RangeRows) -> Iterator[RowGroup]:
+        return (RowGroup(map(reordered, pieces), is_torn) for pieces, is_torn in groups_of(self))
+
+    monkeypatch.setattr(GroupChanges, "of", watched)
     workshop, batch = shuffled(tmp_path, **form)
     whole = delivered(batch, workshop.folder)
-    monkeypatch.setattr(RangeRows, "pieces", in_another_order)
-    with caplog.at_level("INFO", logger=range_rows.__name__):
-        assert delivered(batch, workshop.folder) == whole
-        assert not caplog.messages
-        monkeypatch.setattr(read_range, "_BYTES_PER_CHANGE", 1)
-        assert delivered(batch.edited(memory_bytes=ENOUGH_BYTES), workshop.folder) == whole
-    assert any("is divided on local disk" in message for message in caplog.messages)
-    # All rows fit, but not the changes that they make.
-    windows = mock.Mock(side_effect=read_range._windows)
-    monkeypatch.setattr(read_range, "_windows", windows)
-    monkeypatch.setattr(read_range, "_BYTES_PER_CHANGE", (1 << 28) // changes)
+    assert not any(torn)
+    monkeypatch.setattr(RangeRows, "groups", in_another_order)
+    for memory_bytes in (1 << 30, 1, 30_000):
+        assert delivered(batch.edited(memory_bytes=memory_bytes), workshop.folder) == whole
+    assert any(torn)
+    torn.clear()
+    # Many copies of few rows: all fit, but not the changes that they make.
+    monkeypatch.setattr("icefloe.batch.reduce.read_range._BYTES_PER_CHANGE", 1 << 26)
     assert delivered(batch, workshop.folder) == whole
-    assert windows.call_count
-
-
-def test_one_identity_with_more_changes_than_memory_is_refused(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workshop.append([1] * 300 + [2, 3])
-    workshop.deliver()
-    workshop.replace(pa.table([[1] * 290, [2.0] * 290, [f"word {n}" for n in range(290)]], schema=SCHEMA))
-    batch = workshop.open()
-    batch.run(Phase.SHUFFLE_WRITE)
-    batch.coalesce()
-    sentence = r"^one identity has more changed rows in this batch than shuffle.memory_bytes \(.*\) holds: raise it"
-    with pytest.raises(TerminalError, match=sentence):
-        delivered(batch.edited(memory_bytes=20_000), workshop.folder)
-    monkeypatch.setattr(read_range, "_BYTES_PER_CHANGE", 1 << 20)
-    with pytest.raises(TerminalError, match=sentence):
-        delivered(batch, workshop.folder)
-
-
-def test_copies_of_one_row_are_added_up_before_they_fill_the_memory(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workshop.set(identifier_columns=None).append([1] * 300)
-    workshop.deliver()
-    workshop.replace(rows([1] * 290, value=2.0))
-    batch = workshop.open()
-    batch.run(Phase.SHUFFLE_WRITE)
-    batch.coalesce()
-    monkeypatch.setattr(read_range, "_BYTES_PER_CHANGE", 1)
-    batch.edited(memory_bytes=20_000).run(Phase.SHUFFLE_READ)
-    batch.commit()
-    workshop.require_exact(batch.plan, workshop.changes(1))
+    assert not any(torn)

@@ -1,10 +1,12 @@
-"""The rows of a reduce range, in pieces that keep each identity together."""
+"""The rows of a reduce range, in groups that keep each identity together."""
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +16,7 @@ from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.sums import Sums
 from icefloe.changes.consolidate import consolidate
-from icefloe.changes.identity_moves import combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.errors import TerminalError
 from icefloe.node.machine import Machine
 from icefloe.shuffle.block_file import SpilledRows
 from icefloe.shuffle.blocks import BlockRows, block_schema
@@ -24,7 +24,6 @@ from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.storage.local_folders import local_folders
 from icefloe.storage.store import Store
-from icefloe.units import format_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -37,28 +36,119 @@ _HASH_BITS: Final = 64
 _LARGEST_PIECE_BYTES: Final = 1 << 30
 """Limit of a piece, however much memory there is: Arrow takes rows from it by position without trouble."""
 
+HashesOf = Callable[[pa.RecordBatch], RowHashes]
 
-def large_identity(memory_bytes: int) -> TerminalError:
-    """The error of rows that must stay together, and do not fit into memory."""
-    return TerminalError(
-        f"one identity has more changed rows in this batch than shuffle.memory_bytes ({format_bytes(memory_bytes)}) "
-        "holds: raise it (under Spark spark.executor.memoryOverhead too), or start over with identifier_columns whose "
-        "values fewer rows share"
-    )
+
+class HashPart(NamedTuple):
+    """Rows of one part, in the order in which they came.
+
+    Attributes:
+        batches: they have to be read before the next part.
+        fits: into memory. Otherwise all rows have the same hash.
+    """
+
+    batches: Iterator[pa.RecordBatch]
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDivision:
+    """Divides rows by hashes.
+
+    Attributes:
+        memory_bytes: of the task; a quarter of it is for a piece, an eighth for rows on their way to disk.
+    """
+
+    schema: pa.Schema
+    memory_bytes: int
+
+    @property
+    def piece_bytes(self) -> int:
+        """Bytes that fit into memory."""
+        return min(self.memory_bytes // 4, _LARGEST_PIECE_BYTES)
+
+    def spilled(self, num_parts: int, *, turn: int = 0) -> SpilledRows:
+        """Room on local disk."""
+        disks = local_folders(os.environ)
+        return SpilledRows(self.schema, num_parts, memory_bytes=self.memory_bytes // 8, disk=disks[turn % len(disks)])
+
+    def parts(self, batches: Iterable[pa.RecordBatch], hashes_of: HashesOf, *, depth: int = 0) -> Iterator[HashPart]:
+        """The rows in the ascending order of their hashes' parts. Rows of one hash are in one part."""
+        #   depth 0   000000..   000001..   000010..   000011..      64 parts in one file
+        #   depth 1              000001 000000..                     only of a part that does not fit
+        with self.spilled(_NUM_PARTS, turn=depth) as spilled:
+            same = _SameHashes()
+            for batch in batches:
+                hashes = hashes_of(batch)
+                numbers = _next_bits(hashes, depth)
+                same.add(numbers, hashes)
+                spilled.add(batch, numbers)
+            spilled.flush()
+            sizes = spilled.content_bytes + spilled.rows * BYTES_PER_ROW
+            # Without further bits, different hashes have the same upper half. Those rows stay together.
+            is_last = (depth + 1) * _PART_BITS >= _HASH_BITS
+            for number in np.flatnonzero(spilled.rows).tolist():
+                rows = spilled.batches(number)
+                if sizes[number] <= self.piece_bytes:
+                    yield HashPart(rows, fits=True)
+                elif same.is_one(number) or is_last:
+                    yield HashPart(rows, fits=not same.is_one(number))
+                else:
+                    yield from self.parts(rows, hashes_of, depth=depth + 1)
+
+
+def _next_bits(hashes: RowHashes, depth: int) -> NDArray[np.int32]:
+    # From the top, because a reduce partition is the lower bits: by those, all rows would be in one part.
+    shift = max(_HASH_BITS - (depth + 1) * _PART_BITS, 0)
+    return (hashes.high >> np.uint64(shift) & np.uint64(_NUM_PARTS - 1)).astype(np.int32)
+
+
+class _SameHashes:
+    """The first hash of each part, and whether all others equal it."""
+
+    def __init__(self) -> None:
+        self._first = RowHashes(np.zeros(_NUM_PARTS, np.uint64), np.zeros(_NUM_PARTS, np.uint64))
+        self._is_known = np.zeros(_NUM_PARTS, np.bool_)
+        self._differ = np.zeros(_NUM_PARTS, np.bool_)
+
+    def add(self, numbers: NDArray[np.int32], hashes: RowHashes) -> None:
+        found, places = np.unique(numbers, return_index=True)
+        is_new = ~self._is_known[found]
+        self._first.high[found[is_new]] = hashes.high[places[is_new]]
+        self._first.low[found[is_new]] = hashes.low[places[is_new]]
+        self._is_known[found] = True
+        first = self._first.take(numbers)
+        self._differ[numbers[(first.high != hashes.high) | (first.low != hashes.low)]] = True
+
+    def is_one(self, number: int) -> bool:
+        return not self._differ[number]
+
+
+class RowGroup(NamedTuple):
+    """All rows of some identities.
+
+    Attributes:
+        pieces: with weight and change ordinal; they have to be read before the next group.
+        is_torn: True for one identity that does not fit into memory. Its pieces ascend by row hash; equal rows are in
+            one piece. Otherwise there is one piece.
+    """
+
+    pieces: Iterator[pa.Table]
+    is_torn: bool = False
 
 
 class RangeRows:
     """The rows of one reduce range before they are consolidated.
 
     A reduce partition that does not fit into memory is divided on local disk by identity hash, and read in the order of
-    the hashes, so changes leave in the same order as from one piece. One identity that does not fit is refused.
+    the hashes, so changes leave in the same order as from one piece. One identity that does not fit is divided by row
+    hash.
 
     A range of parts of a partition keeps its own rows of blocks that were not divided. ``shared_sums`` has their sums,
-    once all pieces are read: the extents cannot say them.
+    once all groups are read: the extents cannot say them.
 
     Args:
-        memory_bytes: of the task; an eighth of it is for bytes fetched, one for rows on their way to disk, a quarter
-            for a piece.
+        memory_bytes: of the task; an eighth of it is for bytes fetched, a quarter for a piece.
     """
 
     def __init__(
@@ -78,15 +168,14 @@ class RangeRows:
         self._fetch_bytes = max(1, memory_bytes // 8)
         # The map tasks checked each row too, perhaps with more memory than this task has.
         self._bound = RowLimit(memory_bytes=memory_bytes)
-        self._memory_bytes = memory_bytes
-        self._piece_bytes = min(memory_bytes // 4, _LARGEST_PIECE_BYTES)
-        # In a range of one part, all rows have the same first six bits, by which they would be divided first: a hot
-        # partition has as many parts as a division (`divided_partitions.NUM_PARTS`).
+        self._division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
+        # In a range of one part, all rows have the same first six bits, by which `RowDivision` would divide them first:
+        # a hot partition has as many parts as a division (`divided_partitions.NUM_PARTS`).
         self._depth = 1 if extents.parts is not None and extents.parts[1] - extents.parts[0] == 1 else 0
         self.shared_sums = Sums()
 
-    def pieces(self) -> Iterator[pa.Table]:
-        """Rows with weight and change ordinal that fit into memory: every row of an identity is in the same piece."""
+    def groups(self) -> Iterator[RowGroup]:
+        """Groups of rows: every row of an identity is in the same one."""
         blocks = fetch_blocks(
             self._store, self._extents, self._schema, max_fetch_bytes=self._fetch_bytes, machine=self._machine
         )
@@ -95,36 +184,15 @@ class RangeRows:
             batches = self._checked(chain.from_iterable(own))
             kept, fits = self._kept(batches)
             if fits:
-                yield self._table(kept)
+                yield RowGroup(iter([self._table(kept)]))
                 continue
             logger.info("range %d: partition %d is divided on local disk", self._extents.range_id, reduce_id)
-            yield from self._divided(chain(_given_away(kept), batches), self._depth)
-
-    def _divided(self, batches: Iterable[pa.RecordBatch], depth: int) -> Iterator[pa.Table]:
-        """The rows in the ascending order of their identity hashes."""
-        #   depth 0   000000..   000001..   000010..   000011..      64 parts in one file
-        #   depth 1              000001 000000..                     only of a part that does not fit
-        lowest, highest = np.full(_NUM_PARTS, np.iinfo(np.uint64).max), np.zeros(_NUM_PARTS, np.uint64)
-        disks = local_folders(os.environ)
-        with SpilledRows(
-            self._schema, _NUM_PARTS, memory_bytes=self._memory_bytes // 8, disk=disks[depth % len(disks)]
-        ) as spilled:
-            for batch in batches:
-                hashes = self._identities(batch).high
-                numbers = _next_bits(hashes, depth)
-                np.minimum.at(lowest, numbers, hashes)
-                np.maximum.at(highest, numbers, hashes)
-                spilled.add(batch, numbers)
-            spilled.flush()
-            sizes = spilled.content_bytes + spilled.rows * BYTES_PER_ROW
-            for number in np.flatnonzero(spilled.rows).tolist():
-                rows = spilled.batches(number)
-                if sizes[number] <= self._piece_bytes:
-                    yield self._table(rows)
-                elif lowest[number] < highest[number]:
-                    yield from self._divided(rows, depth + 1)
+            rows = chain(_given_away(kept), batches)
+            for part in self._division.parts(rows, self._identities, depth=self._depth):
+                if part.fits:
+                    yield RowGroup(iter([self._table(part.batches)]))
                 else:
-                    yield self._table(self._added_up(rows))
+                    yield RowGroup(self._torn(part.batches), is_torn=True)
 
     def _own(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The range's rows of a shared block."""
@@ -147,28 +215,39 @@ class RangeRows:
         for batch in batches:
             kept.append(batch)
             kept_bytes += batch.nbytes + batch.num_rows * BYTES_PER_ROW
-            if kept_bytes > self._piece_bytes:
+            if kept_bytes > self._division.piece_bytes:
                 return kept, False
         return kept, True
 
+    def _torn(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        if not self._shape.has_identity:
+            # The whole row is its identity, so these are copies of one row.
+            yield self._table(self._added_up(batches))
+            return
+        # In an order that is the same in all batches. Rows are told apart by their own hashes, which nobody can make
+        # collide.
+        for part in self._division.parts(batches, partial(self._row_hashes, key=RowHashes.PUBLIC_KEY)):
+            if part.fits:
+                yield self._table(part.batches)
+                continue
+            for copies in self._division.parts(part.batches, self._row_hashes):
+                yield self._table(copies.batches if copies.fits else self._added_up(copies.batches))
+
     def _added_up(self, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        """Rows of one identity: when they fill the memory, one of equal rows is left for each ordinal."""
+        """Copies of one row: when they fill the memory, one is left for each ordinal."""
         kept: list[pa.RecordBatch] = []
         kept_bytes = 0
         for batch in batches:
             kept.append(batch)
             kept_bytes += batch.nbytes + batch.num_rows * BYTES_PER_ROW
-            if kept_bytes > self._piece_bytes:
+            if kept_bytes > self._division.piece_bytes:
                 kept = [self._consolidated(pa.concat_batches(kept))]
-                kept_bytes = kept[0].nbytes + kept[0].num_rows * BYTES_PER_ROW
-                if kept_bytes > self._piece_bytes:
-                    raise large_identity(self._memory_bytes)
+                kept_bytes = kept[0].nbytes
         return kept
 
     def _consolidated(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         _, weights, ordinals = BlockRows.of(rows)
-        keys = combined_hashes(self._row_hashes(rows), self._identities(rows))
-        positions, sums = consolidate(keys, ordinals, weights)
+        positions, sums = consolidate(self._row_hashes(rows), ordinals, weights)
         place = rows.num_columns - 2
         columns = rows.take(pa.array(positions)).columns
         columns[place] = pa.array(sums, pa.int64())
@@ -177,8 +256,8 @@ class RangeRows:
     def _identities(self, batch: pa.RecordBatch) -> RowHashes:
         return self._shape.identities(BlockRows.of(batch).rows)
 
-    def _row_hashes(self, batch: pa.RecordBatch) -> RowHashes:
-        return self._shape.row_hashes(BlockRows.of(batch).rows)
+    def _row_hashes(self, batch: pa.RecordBatch, *, key: int | None = None) -> RowHashes:
+        return self._shape.row_hashes(BlockRows.of(batch).rows, key=key)
 
     def _table(self, batches: Iterable[pa.RecordBatch]) -> pa.Table:
         return pa.Table.from_batches(batches, self._schema)
@@ -189,9 +268,3 @@ def _given_away(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     batches.reverse()
     while batches:
         yield batches.pop()
-
-
-def _next_bits(hashes: NDArray[np.uint64], depth: int) -> NDArray[np.int32]:
-    # From the top, because a reduce partition is the lower bits: by those, all rows would be in one part.
-    shift = max(_HASH_BITS - (depth + 1) * _PART_BITS, 0)
-    return (hashes >> np.uint64(shift) & np.uint64(_NUM_PARTS - 1)).astype(np.int32)

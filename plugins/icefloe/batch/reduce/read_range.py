@@ -12,21 +12,26 @@ from numpy.typing import NDArray
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents
 from icefloe.batch.reduce.moves import CancelledRows, load_moves
-from icefloe.batch.reduce.range_rows import RangeRows, large_identity
+from icefloe.batch.reduce.range_rows import RangeRows, RowDivision, RowGroup
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
 from icefloe.batch.sums import Sums
+from icefloe.changes.alignment import aligned_batches
+from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.changes.updates import net_changes, pair_updates
-from icefloe.shuffle.blocks import BlockRows, HashRows
+from icefloe.shuffle.blocks import BlockRows, HashRows, block_schema
 from icefloe.sinks.change_files import ChangeFiles
+from icefloe.storage.local_folders import KeepsLocalFiles
 from icefloe.storage.requests import Requests
 
 __all__ = ["range_changes", "read_range"]
 
 logger = logging.getLogger(__name__)
 
+_MOST_ROWS: Final = 1 << 16
+_CHUNK_BYTES: Final = 8 << 20
 _BYTES_PER_CHANGE: Final = 128
 """Memory to order and pair one change, in addition to its row."""
 
@@ -79,9 +84,9 @@ def range_changes(
         for some in load_moves(folder, batch_extents, range_id):
             expected.add_rows(some.row_hashes, some.change_ordinals, some.weights)
             cancelled.add(some)
-        changes = PieceChanges(folder, staged, cancelled if folder.shape.is_identity_carried else None)
-        for piece in rows.pieces():
-            yield from changes.of(piece)
+        changes = GroupChanges(folder, staged, cancelled if folder.shape.is_identity_carried else None)
+        for group in rows.groups():
+            yield from changes.of(group)
     # Several ranges of one partition may fetch the same block, and only its rows tell whose they are: these rows are
     # added to what is expected as they are read. The proof of the batch compares the sums of all ranges with those of
     # the map outputs.
@@ -99,6 +104,7 @@ class _Survivors(NamedTuple):
     identities: RowHashes | None
     weights: NDArray[np.int64]
     ordinals: NDArray[np.int32]
+    last_ordinal: int
 
     @property
     def batch(self) -> pa.RecordBatch:
@@ -109,6 +115,10 @@ class _Survivors(NamedTuple):
         """The hashes that order rows of one identity alike in every batch."""
         return RowHashes.of_batch(self.rows.take(pa.array(positions)), key=RowHashes.PUBLIC_KEY)
 
+    def of_identity(self, positions: NDArray[np.int64]) -> "_Survivors":
+        some = self.take(positions)
+        return some._replace(last_ordinal=int(some.ordinals.max()))
+
     def take(self, positions: NDArray[np.int64]) -> "_Survivors":
         return _Survivors(
             self.rows.take(pa.array(positions)).combine_chunks(),
@@ -116,11 +126,12 @@ class _Survivors(NamedTuple):
             _taken(self.identities, positions),
             self.weights[positions],
             self.ordinals[positions],
+            self.last_ordinal,
         )
 
 
-class PieceChanges:
-    """Turns pieces of a range into changes. Without ``cancelled`` no row can be cancelled by other identities."""
+class GroupChanges:
+    """Turns groups of rows into changes. Without ``cancelled`` no row can be cancelled by other identities."""
 
     def __init__(self, folder: BatchFolder, staged: StagedChanges, cancelled: CancelledRows | None) -> None:
         self._plan = folder.plan
@@ -129,26 +140,15 @@ class PieceChanges:
         self._staged = staged
         self._cancelled = cancelled
 
-    def of(self, piece: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Changes of all rows of some identities, in delivery order."""
-        survivors = self._survivors(piece)
-        # The rows are in memory; their copies may not fit there.
-        most = max(1, self._memory_bytes // 4 // _BYTES_PER_CHANGE)
-        copies = np.abs(survivors.weights)
-        if copies.sum() <= most:
-            if len(copies):
-                yield from self._paired(survivors)
+    def of(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
+        """Changes of a group, in delivery order."""
+        # Not a generator expression: its variable would keep a piece while the next one is made.
+        survivors = map(self._survivors, group.pieces)
+        if group.is_torn:
+            yield from self._of_one(survivors)
             return
-        keys = survivors.hashes if survivors.identities is None else survivors.identities
-        order = np.lexsort((keys.low, keys.high))
-        keys = keys.take(order)
-        is_start = np.ones(len(order), np.bool_)
-        is_start[1:] = (keys.high[1:] != keys.high[:-1]) | (keys.low[1:] != keys.low[:-1])
-        for start, stop in _windows(np.flatnonzero(is_start), copies[order], most):
-            rows = order[start:stop]
-            if copies[rows].sum() > most:
-                raise large_identity(self._memory_bytes)
-            yield from self._paired(survivors.take(rows))
+        for each in survivors:
+            yield from self._of_many(each)
 
     def _survivors(self, piece: pa.Table) -> _Survivors:
         block_rows = BlockRows.of(piece)
@@ -157,13 +157,14 @@ class PieceChanges:
         hashes = self._shape.row_hashes(rows)
         identities = self._shape.identities(rows) if self._shape.has_identity else None
         _, weights, ordinals = block_rows
-        positions, weights, ordinals = self._left_of(hashes, identities, weights, ordinals)
+        positions, weights, ordinals, last_ordinal = self._left_of(hashes, identities, weights, ordinals)
         return _Survivors(
             table.take(pa.array(positions)).combine_chunks(),
             hashes.take(positions),
             _taken(identities, positions),
             weights,
             ordinals,
+            last_ordinal,
         )
 
     def _left_of(
@@ -172,12 +173,13 @@ class PieceChanges:
         identities: RowHashes | None,
         weights: NDArray[np.int64],
         ordinals: NDArray[np.int32],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], int]:
         """Positions, weights, ordinals of rows that cancel neither among themselves nor against other identities."""
         # If other identities may cancel rows, equal rows of two identities must stay apart until that is applied.
         keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
         positions, weights = consolidate(keys, ordinals, weights)
         ordinals = ordinals[positions]
+        last_ordinal = int(ordinals.max(initial=0))
         if self._plan.is_net:
             kept, weights, ordinals = net_changes(
                 row_hashes=keys.take(positions),
@@ -192,7 +194,7 @@ class PieceChanges:
             if cancelled:
                 kept, weights = self._without(cancelled, left, ordinals, weights)
                 positions, ordinals = positions[kept], ordinals[kept]
-        return positions, weights, ordinals
+        return positions, weights, ordinals, last_ordinal
 
     def _without(
         self,
@@ -214,6 +216,26 @@ class PieceChanges:
         is_own = positions < len(keys)
         return positions[is_own], sums[is_own]
 
+    def _of_many(self, survivors: _Survivors) -> Iterator[pa.RecordBatch]:
+        """The rows are in memory; their copies may not fit there."""
+        most = max(1, self._memory_bytes // 4 // _BYTES_PER_CHANGE)
+        copies = np.abs(survivors.weights)
+        if copies.sum() <= most:
+            if len(copies):
+                yield from self._paired(survivors)
+            return
+        keys = survivors.hashes if survivors.identities is None else survivors.identities
+        order = np.lexsort((keys.low, keys.high))
+        keys = keys.take(order)
+        is_start = np.ones(len(order), np.bool_)
+        is_start[1:] = (keys.high[1:] != keys.high[:-1]) | (keys.low[1:] != keys.low[:-1])
+        for start, stop in _windows(np.flatnonzero(is_start), copies[order], most):
+            rows = order[start:stop]
+            if copies[rows].sum() <= most:
+                yield from self._paired(survivors.take(rows))
+            else:
+                yield from self._of_one(iter([survivors.of_identity(rows)]))
+
     def _paired(self, survivors: _Survivors) -> Iterator[pa.RecordBatch]:
         picks, change_types = pair_updates(
             row_hashes=survivors.hashes,
@@ -223,6 +245,125 @@ class PieceChanges:
             order_of=survivors.public_hashes,
         )
         return self._staged.batches(survivors.batch, survivors.hashes, picks, change_types, survivors.ordinals)
+
+    def _of_one(self, survivors: Iterator[_Survivors]) -> Iterator[pa.RecordBatch]:
+        """Not all rows fit into memory."""
+        last_ordinal, shape, ordinals = 0, self._shape, len(self._plan.spec.steps)
+        with TornIdentity(
+            shape.delivered.arrow, hash_key=shape.hash_key, num_ordinals=ordinals, memory_bytes=self._memory_bytes
+        ) as torn:
+            for each in survivors:
+                last_ordinal = max(last_ordinal, each.last_ordinal)
+                if len(each.weights):
+                    # Only the last piece shows the ordinal of net changes, which is the same for all rows.
+                    steps = np.zeros_like(each.ordinals) if self._plan.is_net else each.ordinals
+                    torn.add(each.batch, each.public_hashes(np.arange(len(steps))), each.weights, steps)
+                del each
+            yield from torn.changes(self._staged, all_ordinals=last_ordinal if self._plan.is_net else None)
+
+
+class TornIdentity(KeepsLocalFiles):
+    """Takes the consolidated rows of one identity in the order of their public hashes, then gives its changes.
+
+    They are the changes, in the same order, that `pair_updates` makes of all rows at once. A context manager: it owns a
+    temporary file.
+    """
+
+    def __init__(self, schema: pa.Schema, *, hash_key: int, num_ordinals: int, memory_bytes: int) -> None:
+        super().__init__()
+        # Deletes and inserts of each ordinal lie apart, so that both can be read side by side.
+        self._hash_key, self._schema = hash_key, block_schema(schema)
+        division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
+        self._spilled = self._owned.enter_context(division.spilled(2 * num_ordinals))
+        self._copies = np.zeros((num_ordinals, 2), np.int64)
+
+    def add(
+        self, rows: pa.RecordBatch, hashes: RowHashes, weights: NDArray[np.int64], change_ordinals: NDArray[np.int32]
+    ) -> None:
+        """Takes rows in any order, whose hashes are all above those of the rows before."""
+        is_insert = (weights > 0).astype(np.int32)
+        np.add.at(self._copies, (change_ordinals, is_insert), np.abs(weights))
+        order = np.lexsort((hashes.low, hashes.high))
+        at_once = _rows_at_once(rows)
+        # Not all at once: the rows that wait for the disk would be there three times.
+        for start in range(0, len(order), at_once):
+            some = order[start : start + at_once]
+            ours = [pa.array(weights[some], pa.int64()), pa.array(change_ordinals[some], pa.int32())]
+            columns = [*rows.take(pa.array(some)).columns, *ours]
+            parts = 2 * change_ordinals[some] + is_insert[some]
+            self._spilled.add(pa.RecordBatch.from_arrays(columns, schema=self._schema), parts)
+
+    def changes(self, staged: StagedChanges, *, all_ordinals: int | None) -> Iterator[pa.RecordBatch]:
+        """Changes by ordinal: deletes, pairs, inserts."""
+        for ordinal in np.flatnonzero(self._copies.any(axis=1)).tolist():
+            yield from self._changes_of(ordinal, staged, ordinal if all_ordinals is None else all_ordinals)
+
+    def _changes_of(self, ordinal: int, staged: StagedChanges, delivered_ordinal: int) -> Iterator[pa.RecordBatch]:
+        sides = [_Copies(self._spilled.batches(2 * ordinal + is_insert)) for is_insert in (0, 1)]
+        pairs = int(self._copies[ordinal].min())
+        yield from self._alone(
+            ChangeType.DELETE, sides[0].first(int(self._copies[ordinal, 0]) - pairs), delivered_ordinal, staged
+        )
+        for before, after in aligned_batches(*(side.first(pairs) for side in sides)):
+            num_pairs = before.num_rows
+            rows = pa.concat_batches([before, after])
+            picks = np.arange(2 * num_pairs).reshape(2, num_pairs).T.ravel()
+            kinds = np.tile(np.array([ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER], np.uint8), num_pairs)
+            yield from self._delivered(rows, picks, kinds, delivered_ordinal, staged)
+        yield from self._alone(ChangeType.INSERT, sides[1].rest(), delivered_ordinal, staged)
+
+    def _alone(
+        self, kind: ChangeType, batches: Iterator[pa.RecordBatch], ordinal: int, staged: StagedChanges
+    ) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            kinds = np.full(rows.num_rows, kind, np.uint8)
+            yield from self._delivered(rows, np.arange(rows.num_rows), kinds, ordinal, staged)
+
+    def _delivered(
+        self,
+        rows: pa.RecordBatch,
+        picks: NDArray[np.int64],
+        kinds: NDArray[np.uint8],
+        ordinal: int,
+        staged: StagedChanges,
+    ) -> Iterator[pa.RecordBatch]:
+        ordinals = np.full(rows.num_rows, ordinal, np.int32)
+        return staged.batches(rows, RowHashes.of_batch(rows, key=self._hash_key), picks, kinds, ordinals)
+
+
+class _Copies:
+    """Rows, each as often as its weight says."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._chunks = (chunk for batch in batches for chunk in _repeated(batch))
+        self._left: pa.RecordBatch | None = None
+
+    def first(self, count: int) -> Iterator[pa.RecordBatch]:
+        """The next rows; there must be as many."""
+        while count:
+            rows = next(self._chunks) if self._left is None else self._left
+            self._left = rows.slice(count) if rows.num_rows > count else None
+            rows = rows.slice(0, count)
+            count -= rows.num_rows
+            yield rows
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        if self._left is not None:
+            yield self._left
+        yield from self._chunks
+
+
+def _repeated(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows, weights, _ = BlockRows.of(batch)
+    stops = np.cumsum(np.abs(weights))
+    at_once = _rows_at_once(rows)
+    for start in range(0, int(stops[-1]), at_once):
+        copies = np.arange(start, min(start + at_once, int(stops[-1])))
+        yield rows.take(pa.array(np.searchsorted(stops, copies, side="right")))
+
+
+def _rows_at_once(rows: pa.RecordBatch) -> int:
+    return min(_MOST_ROWS, max(1, _CHUNK_BYTES * rows.num_rows // max(1, rows.nbytes)))
 
 
 def _windows(starts: NDArray[np.int64], copies: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:

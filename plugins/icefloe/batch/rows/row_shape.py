@@ -169,9 +169,9 @@ class RowShape:
         columns = self.identity.values(rows) if self.identity else rows.columns
         return RowHashes.of(columns, key=self.hash_key)
 
-    def row_hashes(self, rows: pa.Table | pa.RecordBatch) -> RowHashes:
-        """Hashes of the delivered columns."""
-        return RowHashes.of(self.without_identity(rows).columns, key=self.hash_key)
+    def row_hashes(self, rows: pa.Table | pa.RecordBatch, *, key: int | None = None) -> RowHashes:
+        """Hashes of the delivered columns, under the key of the batch or another one."""
+        return RowHashes.of(self.without_identity(rows).columns, key=self.hash_key if key is None else key)
 
     def _known(self, compared: pa.RecordBatch, identities: RowHashes, hashes: RowHashes) -> RowHashes:
         """Rows from before their table had row ids are their own identity."""
