@@ -69,7 +69,7 @@ def test_a_job_that_would_take_a_whole_cluster_without_the_table_is_reported(
     sink = {"type": "files", "path": "memory://changes"}
     pipeline = workspace.pipeline(engine="spark", storage="memory://storage", sink=sink, spark={"conf": conf})
     done = icefloe("validate", pipeline)
-    assert "engine     spark; without spark.cores.max in spark.conf each job takes all free cores of spark" in done.out
+    assert "engine     spark; credentials cross the network to the workers of spark" in done.out
     assert "✗ table      the location of db.events is file:" in done.out
 
 

@@ -59,7 +59,7 @@ def test_a_batch_that_was_looked_at_while_it_was_open_is_shown_when_it_is_commit
     lake.write_pipeline("flights")
     with monkeypatch.context() as patched:
         later = mock.Mock(side_effect=TransientError("later"))
-        patched.setattr("icefloe.batch.phases.commit_batch", later)
+        patched.setattr("icefloe.engines.phase_runner.commit_batch", later)
         assert run_dag("flights").in_state("failed") == {"commit"}
     opened = client("api/pipelines/flights/batches/0", "flights").json()
     assert (opened["batch"]["state"], "there is no" in opened["report_sentence"]) == ("open", True)

@@ -14,8 +14,6 @@ COMMANDS: Final = (
              kind=Kind.NEVER, place=5, suite=("tests/engines/spark/test_executors.py",)),
     Mutation(name="a worker with other libraries begins its task", function="CheckedTask.__call__", kind=Kind.NEVER,
              suite=("tests/engines/spark/test_executors.py",)),
-    Mutation(name="a commit that is cleared starts the consumers again", function="has_event", kind=Kind.ALWAYS,
-             suite=("tests/dags/test_icefloe_pipelines.py",)),
     Mutation(name="a table that is missing for good is waited for", function="AbsencePatience.note", kind=Kind.NEVER,
              place=3, suite=("tests/orchestration/tasks/test_absent_table.py",)),
     Mutation(name="tasks of other routes work on a batch", function="skip_other_route", kind=Kind.NEVER,

@@ -33,4 +33,4 @@ Read in this order:
 - `run_settings`: settings that a run takes from the pipeline file as it is now, and its secrets
 """
 
-__all__ = ["changelog_scan", "phase_record", "phases", "plan_document", "report", "run_settings", "status"]
+__all__ = ["changelog_scan", "phase_record", "phases", "report", "run_settings", "status"]

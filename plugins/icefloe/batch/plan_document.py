@@ -22,8 +22,6 @@ from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.storage.keys import ByteRange
 from icefloe.storage.store import Store
 
-__all__ = ["split_plan_url"]
-
 PLAN: Final = "plan.json"
 COALESCE_PLAN: Final = "ranges.json"
 
@@ -69,6 +67,7 @@ def moves_key(range_id: int) -> str:
 
 
 def result_key(range_id: int) -> str:
+    """Key of the result of a range."""
     return f"results/{range_id:05d}.json"
 
 
@@ -83,10 +82,12 @@ def delivery_key(number: int | None) -> str:
 
 
 def phase_key(phase: str) -> str:
+    """Key of the record of a phase."""
     return f"phases/{phase}.json"
 
 
 def error_key(phase: str, attempt: str) -> str:
+    """Key of the error of a Spark application."""
     return f"errors/{phase}-{attempt}.json"
 
 

@@ -5,7 +5,6 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Final, TypeVar
 
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
@@ -20,12 +19,11 @@ from icefloe.cli.pipeline_session import (
     load_named_pipeline,
     open_session,
 )
-from icefloe.cli.screen import Screen, id_text
+from icefloe.cli.screen import Screen
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.node.machine import Machine
-from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline, with_lines
 from icefloe.pipeline.pipeline_file import check_pipeline, files_called, find_pipeline, load_pipeline
 from icefloe.pipeline.settings import SinkSettings
@@ -41,17 +39,12 @@ _NAME_WIDTH: Final = 10
 
 
 class Checklist:
-    """Makes checks and prints each result.
+    """Makes checks and prints each result."""
 
-    Waits do not add up: once a check has waited in vain, later checks share the rest of ``patience_seconds``.
-    """
-
-    def __init__(self, screen: Screen, *, patience_seconds: float) -> None:
+    def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._patience_seconds = patience_seconds
-        self._seconds_in_vain = 0.0
         self._errors: list[IcefloeError] = []
-        self._documents: list[dict[str, object]] = []
+        self.documents: list[dict[str, object]] = []
         can_tick = screen.output.encoding.startswith("utf")
         self._tick, self._cross = ("✓", "✗") if can_tick else ("ok", "failed")
 
@@ -63,46 +56,24 @@ class Checklist:
         is_final = any(isinstance(error, TerminalError) for error in self._errors)
         return TerminalError.exit_code if is_final else TransientError.exit_code
 
-    @property
-    def documents(self) -> list[dict[str, object]]:
-        """The results in order, for programs."""
-        return list(self._documents)
-
     def run(self, name: str, check: Callable[[], Found], say: Callable[[Found], str]) -> Found | None:
         """Makes one check, and prints ``say`` of its result, which it returns; None if it failed.
 
         Only an error of ours fails a check. A fault is reported once.
         """
         try:
-            found = self._answer(name, check)
+            found = check()
         except IcefloeError as error:
             lines = [] if error.sentence in {told.sentence for told in self._errors} else error.sentence.split("\n")
             self._errors.append(error)
             for line in lines:
                 self._screen.say(f"{self._cross} {name:<{_NAME_WIDTH}} {line}")
-            self._documents.append({"check": name, "is_passed": False, "text": error.sentence})
+            self.documents.append({"check": name, "is_passed": False, "text": error.sentence})
             return None
         text = redacted(say(found))
         self._screen.say(f"{self._tick} {name:<{_NAME_WIDTH}} {text}")
-        self._documents.append({"check": name, "is_passed": True, "text": text})
+        self.documents.append({"check": name, "is_passed": True, "text": text})
         return found
-
-    def _answer(self, name: str, check: Callable[[], Found]) -> Found:
-        started = monotonic()
-        try:
-            if not self._seconds_in_vain:
-                return check()
-            seconds_left = max(self._patience_seconds - self._seconds_in_vain, brief_seconds(self._patience_seconds))
-            return answer_within(seconds_left, check)
-        except TimeoutError as error:
-            self._seconds_in_vain += monotonic() - started
-            raise TransientError(
-                f"{name} could not be checked: {error}; other places did not answer either, so icefloe did not wait "
-                "longer for this one; run again when they answer"
-            ) from None
-        except TransientError:
-            self._seconds_in_vain += monotonic() - started
-            raise
 
 
 _ADDRESSES: Final = ("uri", "s3.endpoint")
@@ -112,7 +83,7 @@ _ADDRESSES: Final = ("uri", "s3.endpoint")
 def validate(arguments: Namespace, screen: Screen) -> int:
     """Prints one line for each check; returns the exit code."""
     path = find_pipeline(arguments.pipeline)
-    checks = Checklist(screen, patience_seconds=patience_seconds(os.environ))
+    checks = Checklist(screen)
     pipeline = checks.run("file", lambda: load_pipeline(path, environ=os.environ), lambda _: str(path))
     if pipeline is not None:
         checks.run("name", partial(_check_name, path, pipeline.name), lambda _: pipeline.name)
@@ -134,7 +105,7 @@ def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklis
     runner = checks.run(
         "engine",
         lambda: _usable(PhaseRunner.of(pipeline, os.environ)),
-        lambda runner: "; ".join((pipeline.engine, *runner.advice)),
+        lambda runner: pipeline.engine + ("" if runner.advice is None else f"; {runner.advice}"),
     )
     if pipeline.shuffle.transfer == "nodes":
         checks.run("node", lambda: Machine().check(), str)
@@ -208,7 +179,7 @@ def _check_table(session: PipelineSession, checks: Checklist) -> None:
     pipeline, table = session.pipeline, TableCheck(session=session)
     # In a tuple, because a check that gives None has failed.
     head = checks.run(
-        "branch", lambda: (table.head_snapshot_id(),), lambda ids: f"{pipeline.branch} at snapshot {id_text(ids[0])}"
+        "branch", lambda: (table.head_snapshot_id(),), lambda ids: f"{pipeline.branch} at snapshot {ids[0] or '-'}"
     )
     if head is None:
         return
@@ -243,8 +214,7 @@ def verify(arguments: Namespace, screen: Screen) -> None:
 def _replay(session: PipelineSession, screen: Screen) -> None:
     with screen.under_way("replaying the delivered changes"):
         found = verify_batches(session)
-    for note in found.notes:
-        screen.say(f"note: {note}")
+    screen.facts({"notes": found.notes})
     if not found.is_equal:
         raise TerminalError(*found.sentences)
     counted = {"batches": found.batches, "changes": found.changes, "rows": found.rows}
@@ -260,8 +230,7 @@ def _replay(session: PipelineSession, screen: Screen) -> None:
 def _compare(session: PipelineSession, sink: Sink, screen: Screen) -> None:
     with screen.under_way(f"reading {sink.url} back"), with_lines(session.pipeline):
         found = verify_delivery(session, sink)
-    for note in found.notes:
-        screen.say(f"note: {note}")
+    screen.facts({"notes": found.notes})
     screen.answer({
         "pipeline": session.pipeline.name, "table": session.pipeline.table, "sink": found.url,
         "snapshot_id": None if found.snapshot_id is None else str(found.snapshot_id), "is_equal": found.is_equal,

@@ -2,7 +2,6 @@
 
 import json
 from argparse import Namespace
-from collections.abc import Iterator
 from dataclasses import asdict
 
 from icefloe.batch.context.end_batch import BatchEnd
@@ -12,8 +11,7 @@ from icefloe.batch.upkeep.abandoned_batch import end_open_batch, find_end
 from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished
 from icefloe.checkpoint.records import BatchOutcome
 from icefloe.cli.pipeline_session import changing_command, open_session, places_here
-from icefloe.cli.screen import Screen, id_text, is_agreed
-from icefloe.iceberg.history.history import Commits
+from icefloe.cli.screen import Screen, is_agreed
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
 
@@ -25,11 +23,15 @@ def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
     name = pipeline.name if arguments.backfill is None else f"backfill {arguments.backfill}"
     with screen.under_way("looking"):
         end = find_end(places)
+    document: dict[str, object] = {
+        "pipeline": pipeline.name, "backfill_id": arguments.backfill, "batch": None, "cursor_snapshot_id": None,
+    }  # fmt: skip
     outcome = None
     if end is None:
         screen.say(f"{name}: no batch is open")
     else:
-        screen.facts(_abandon_facts(end, is_backfill=arguments.backfill is not None))
+        document |= _end_document(end)
+        screen.facts(document)
         number = end.offset.batch_number
         question = f"Abandon batch {number} of {name}?"
         if end.delivered is not None:
@@ -45,38 +47,28 @@ def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
         else:
             done = f"{name}: batch {number} was not abandoned, because a run ended it first ({outcome})"
         screen.say(done)
-    screen.answer({
-        "pipeline": pipeline.name, "backfill_id": arguments.backfill,
-        "batch": None if end is None else end.offset.batch_number, "outcome": outcome,
-        "cursor_snapshot_id": None if end is None else id_json(end.ending.cursor.snapshot_id),
-    })  # fmt: skip
+    screen.answer({**document, "outcome": outcome})
 
 
 def _is_wanted(question: str, arguments: Namespace) -> bool:
     return not arguments.dry_run and is_agreed(question, yes=arguments.yes)
 
 
-def _abandon_facts(end: BatchEnd, *, is_backfill: bool) -> list[tuple[str, str]]:
+def _end_document(end: BatchEnd) -> dict[str, object]:
+    """The open batch, and the cursor from which the next one begins."""
     opened, cursor = end.offset, end.ending.cursor
-    number, begins = opened.batch_number + 1, f"after snapshot {id_text(cursor.snapshot_id)}"
-    if cursor.is_beginning:
-        begins = "as the pipeline began"
-    if cursor.load_part is not None:
-        begins += f", {cursor.load_part} of its load delivered"
-    delivered = "nothing"
-    if end.delivered is not None:
-        delivered = f"all {end.delivered.rows:,} changes; only the record of it is missing"
-    return [
-        ("pipeline", end.places.pipeline.name),
-        ("open batch", str(opened.batch_number)),
-        ("after snapshot", id_text(opened.after_snapshot_id)),
-        ("up to snapshot", id_text(opened.up_to_snapshot_id)),
-        ("steps", f"{len(opened.steps):,}"),
-        ("opened at", opened.opened_at),
-        ("opened by", str(opened.opened_by)),
-        ("delivered of it", delivered),
-        ("next batch", f"{number}, {'if its range is started again' if is_backfill else f'which begins {begins}'}"),
-    ]
+    return {
+        "batch": opened.batch_number,
+        "after_snapshot_id": id_json(opened.after_snapshot_id),
+        "up_to_snapshot_id": id_json(opened.up_to_snapshot_id),
+        "steps": len(opened.steps),
+        "opened_at": opened.opened_at,
+        "opened_by": str(opened.opened_by),
+        "delivered": "nothing" if end.delivered is None else "all changes; only the record of it is missing",
+        "cursor_snapshot_id": id_json(cursor.snapshot_id),
+        "load_delivered": None if cursor.load_part is None else str(cursor.load_part),
+        "next_batch": opened.batch_number + 1,
+    }
 
 
 @changing_command
@@ -85,23 +77,38 @@ def set_cursor(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None
     session = _settled_session(pipeline, arguments, screen)
     with screen.under_way("looking"):
         change = CursorChange.plan(session, arguments.snapshot_id)
-    name, outcome, distance = pipeline.name, None, None
-    cursor_id: int | None = arguments.snapshot_id
+    name, outcome = pipeline.name, None
+    document: dict[str, object] = {
+        "pipeline": name, "batch": None, "cursor_snapshot_id": str(arguments.snapshot_id),
+        "new_cursor_snapshot_id": str(arguments.snapshot_id), "skipped": None, "repeated": None,
+    }  # fmt: skip
     if change is None:
         screen.say(f"{name}: the cursor is at snapshot {arguments.snapshot_id} already")
     else:
-        distance, cursor_id = change.distance, None if change.cursor is None else change.cursor.snapshot_id
-        screen.facts(_cursor_facts(pipeline, change))
+        document |= _move_document(pipeline, change)
+        screen.facts(document)
         if _is_wanted(f"Set the cursor of {name}?", arguments):
             outcome = change.make(session).outcome
         said = f"the cursor is at snapshot {arguments.snapshot_id}" if outcome else "nothing was changed"
         screen.say(f"{name}: {said}")
-    screen.answer({
-        "pipeline": name, "batch": None if change is None else change.offset.batch_number, "outcome": outcome,
-        "cursor_snapshot_id": id_json(cursor_id), "new_cursor_snapshot_id": id_json(arguments.snapshot_id),
+    screen.answer({**document, "outcome": outcome})
+
+
+def _move_document(pipeline: Pipeline, change: CursorChange) -> dict[str, object]:
+    """``skipped`` and ``repeated`` are None if the cursor's snapshot expired; their rows, if no summary says them."""
+    cursor, distance, notes = change.cursor, change.distance, []
+    if change.breaks_load and cursor is not None:
+        notes.append(f"the rest of the load is skipped: only {cursor.load_part} was delivered")
+    if pipeline.delivers and distance is not None and distance.skipped.snapshots and cursor is not None:
+        came = "" if cursor.snapshot_id is None else f"set-cursor --snapshot-id {cursor.snapshot_id}, or "
+        notes.append(f"to get the skipped commits later: {came}reset; this sink takes no backfill")
+    return {
+        "batch": change.offset.batch_number,
+        "cursor_snapshot_id": None if cursor is None else id_json(cursor.snapshot_id),
         "skipped": None if distance is None else asdict(distance.skipped),
         "repeated": None if distance is None else asdict(distance.repeated),
-    })  # fmt: skip
+        "notes": notes,
+    }
 
 
 def _settled_session(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> PipelineSession:
@@ -112,64 +119,41 @@ def _settled_session(pipeline: Pipeline, arguments: Namespace, screen: Screen) -
     return session
 
 
-def _cursor_facts(pipeline: Pipeline, change: CursorChange) -> list[tuple[str, str]]:
-    cursor, distance = change.cursor, change.distance
-    rows = [
-        ("pipeline", pipeline.name),
-        ("cursor", "-" if cursor is None else id_text(cursor.snapshot_id)),
-        ("new cursor", id_text(change.offset.up_to_snapshot_id)),
-        ("skipped", "not known: the cursor's snapshot expired" if distance is None else _commits(distance.skipped)),
-        ("repeated", "not known" if distance is None else _commits(distance.repeated)),
-    ]
-    if change.breaks_load and cursor is not None:
-        rows.append(("rest of the load", f"skipped: only {cursor.load_part} was delivered"))
-    if pipeline.delivers and distance is not None and distance.skipped.snapshots and cursor is not None:
-        came = "" if cursor.snapshot_id is None else f"set-cursor --snapshot-id {cursor.snapshot_id}, or "
-        rows.append(("to get them later", f"{came}reset; this sink takes no backfill"))
-    return rows
-
-
-def _commits(commits: Commits) -> str:
-    if not commits.snapshots:
-        return "nothing"
-    rows = "an unknown number of rows" if commits.rows is None else f"{commits.rows:,} rows in their files"
-    return f"{commits.snapshots:,} commits, {rows}"
-
-
 @changing_command
 def reset(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
     """Gives up the cursor: the next batch begins with the initial load, under the next number."""
     session = _settled_session(pipeline, arguments, screen)
     with screen.under_way("looking"):
         found = PipelineReset.plan(session)
-    outcome = cursor = None
+    outcome = None
+    document: dict[str, object] = {
+        "pipeline": pipeline.name, "batch": None, "cursor_snapshot_id": None, "changed": [], "rows": None,
+    }  # fmt: skip
     if found is None:
         screen.say(f"{pipeline.name}: the next batch begins from scratch already")
     else:
-        cursor = None if found.cursor is None else found.cursor.snapshot_id
-        screen.facts(_reset_facts(pipeline, found))
+        document |= _reset_document(pipeline, found)
+        screen.facts(document)
         if _is_wanted(f"Reset {pipeline.name}?", arguments):
             outcome = found.make(session).outcome
         screen.say(f"{pipeline.name}: {'the next batch begins from scratch' if outcome else 'nothing was changed'}")
-    screen.answer({
-        "pipeline": pipeline.name, "batch": None if found is None else found.offset.batch_number,
-        "outcome": outcome, "cursor_snapshot_id": id_json(cursor),
-        "changed": [] if found is None else [key for key, _, _ in found.differences],
-        "rows": None if found is None else found.rows,
-    })  # fmt: skip
+    screen.answer({**document, "outcome": outcome})
 
 
-def _reset_facts(pipeline: Pipeline, found: PipelineReset) -> Iterator[tuple[str, str]]:
+def _reset_document(pipeline: Pipeline, found: PipelineReset) -> dict[str, object]:
     number = found.offset.batch_number
-    yield "pipeline", pipeline.name
-    yield "cursor", "-" if found.cursor is None else id_text(found.cursor.snapshot_id)
+    notes = [f"{key} was {json.dumps(was)}, and is {json.dumps(now)}" for key, was, now in found.differences]
     if found.given_up is not None:
-        yield "open batch", f"{found.given_up.offset.batch_number}, half delivered: it is given up"
-    for key, was, now in found.differences:
-        yield f"changed {key}", f"was {json.dumps(was)}, is {json.dumps(now)}"
-    yield "next batch", f"{number + 1}, by initial_load: {pipeline.initial_load}"
-    yield "rows of the table", "an unknown number of" if found.rows is None else f"{found.rows:,}"
-    yield "readers", f"must drop the rows of all batches before {number}"
+        notes.append(f"batch {found.given_up.offset.batch_number}, half delivered, is given up")
+    return {
+        "batch": number,
+        "cursor_snapshot_id": None if found.cursor is None else id_json(found.cursor.snapshot_id),
+        "changed": [key for key, _, _ in found.differences],
+        "rows": found.rows,
+        "next_batch": number + 1,
+        "initial_load": pipeline.initial_load,
+        "notes": [*notes, f"readers must drop the rows of all batches before {number}"],
+    }
 
 
 @changing_command

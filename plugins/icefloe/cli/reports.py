@@ -2,13 +2,12 @@
 
 import json
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.phase_record import PhaseRecord
 from icefloe.batch.plan.batch_preview import next_plannable
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus, status_of
@@ -21,12 +20,12 @@ from icefloe.cli.pipeline_session import (
     open_session,
     places_here,
 )
-from icefloe.cli.screen import Screen, seconds_text
+from icefloe.cli.screen import Screen
 from icefloe.documents import dump_document
 from icefloe.errors import IcefloeError, UsageError
 from icefloe.iceberg.history.history import History
 from icefloe.pipeline.model import Pipeline
-from icefloe.units import format_bytes, id_json
+from icefloe.units import id_json
 
 
 def status(arguments: Namespace, screen: Screen) -> None:
@@ -36,7 +35,7 @@ def status(arguments: Namespace, screen: Screen) -> None:
     """
     with screen.under_way("looking"):
         document = _document(load_named_pipeline(arguments))
-    screen.facts(_rows(document))
+    screen.facts(document)
     screen.answer(document)
 
 
@@ -90,35 +89,10 @@ def _seconds(found: PipelineStatus) -> float | None:
     return round(max(0.0, waited.total_seconds()), 3)
 
 
-_UNNAMED: Final = ("batch", "counts")
-
-
-def _rows(document: Mapping[str, Any], *, above: str = "") -> Iterator[tuple[str, str]]:
-    """The single values of a document for people, a nested one behind the name of its mapping."""
-    for name, value in document.items():
-        if isinstance(value, Mapping):
-            yield from _rows(value, above=above if name in _UNNAMED else f"{name.replace('_', ' ')} ")
-        elif not isinstance(value, list):
-            yield f"{above}{name.replace('_', ' ')}", _in_words(name, value)
-
-
-def _in_words(name: str, value: Any) -> str:
-    """A value with the unit that its name says."""
-    if value is None:
-        return "-"
-    if name.endswith("seconds"):
-        return seconds_text(value)
-    if "bytes" in name.split("_"):
-        return format_bytes(value)
-    is_count = type(value) in (int, float) and not name.endswith(("batch", "batch_number"))
-    return f"{value:,}" if is_count else str(value)
-
-
-_COLUMNS: Final = {
-    "batch": "batch", "state": "state", "at": "at", "route": "route", "steps": "steps", "inserted": "insert",
-    "deleted": "delete", "updated": "update_after", "read": "bytes_read", "took": "seconds",
-}  # fmt: skip
-_OF_SINK: Final = {"documents": "documents", "dead letters": "dead_letters", "visible after": "lag_seconds"}
+_COLUMNS: Final = (
+    "batch", "state", "at", "route", "steps", "insert", "delete", "update_after", "bytes_read", "seconds",
+)  # fmt: skip
+_OF_SINK: Final = ("documents", "dead_letters", "lag_seconds")
 
 
 def batches(arguments: Namespace, screen: Screen) -> None:
@@ -127,16 +101,11 @@ def batches(arguments: Namespace, screen: Screen) -> None:
     with screen.under_way("looking"):
         checkpoint = open_checkpoint(pipeline, backfill_id=arguments.backfill)
         documents = list(_documents(checkpoint, limit=arguments.limit))
-    if documents:
-        delivers = any("delivery" in document for document in documents)
-        columns = _COLUMNS | _OF_SINK if delivers else _COLUMNS
-        shown = [
-            document | document.get("delivery", {}) | {"seconds": document.get("seconds")} for document in documents
-        ]
-        rows = [[_in_words(key, document.get(key)) for key in columns.values()] for document in shown]
-        screen.table(tuple(columns), rows, numbers=set(columns) - {"state", "at", "route"})
-    else:
+    if not documents:
         screen.say(f"{pipeline.name}: no batch yet")
+    delivers = any("delivery" in document for document in documents)
+    rows = [document.get("delivery", {}) | document for document in documents]
+    screen.table(rows, (*_COLUMNS, *_OF_SINK) if delivers else _COLUMNS)
     screen.answer({"pipeline": pipeline.name, "backfill_id": arguments.backfill, "batches": documents})
 
 
@@ -169,9 +138,9 @@ def _committed(report: BatchReport, outcome: BatchOutcome) -> dict[str, Any]:
     }
 
 
-_PHASES: Final = ("phase", "took", "tries", "tasks run", "found done", "failed", "adopted", "map tasks again")
-_SPREADS: Final = ("map_task_bytes", "map_task_seconds", "range_bytes", "range_seconds")
-_SPREAD: Final = ("of", "min", "p25", "median", "p75", "max", "largest")
+_PHASES: Final = (
+    "phase", "seconds", "attempts", "tasks_run", "tasks_found", "tasks_failed", "tasks_adopted", "map_tasks_run_again",
+)  # fmt: skip
 
 
 def show(arguments: Namespace, screen: Screen) -> None:
@@ -187,17 +156,17 @@ def show(arguments: Namespace, screen: Screen) -> None:
         opened = checkpoint.offset(number)
     if report is not None:
         document = json.loads(dump_document(report))
-        _show_report(report, document, screen)
     elif opened is not None:
         document = _open_document(opened)
-        screen.facts(_rows(document))
     else:
         known = "it has none yet" if latest is None else f"it has batches 0 to {latest}"
         raise UsageError(f"{checkpoint.url} has no batch {number}: {known}; see icefloe batches", batch_number=number)
+    screen.facts(document)
+    screen.table(document.get("phases", ()), _PHASES)
     screen.answer(document)
 
 
-def _open_document(opened: OffsetRecord) -> dict[str, object]:
+def _open_document(opened: OffsetRecord) -> dict[str, Any]:
     return {
         "batch_number": opened.batch_number,
         "is_open": True,
@@ -208,27 +177,3 @@ def _open_document(opened: OffsetRecord) -> dict[str, object]:
         "steps": len(opened.steps),
         "skipped_replace_snapshots": opened.spec.skipped_replace_snapshots,
     }
-
-
-def _show_report(report: BatchReport, document: Mapping[str, Any], screen: Screen) -> None:
-    screen.facts(_rows({name: value for name, value in document.items() if name not in ("version", *_SPREADS)}))
-    if report.phases:
-        screen.say("")
-        screen.table(_PHASES, map(_phase_row, report.phases), numbers=_PHASES[1:])
-    spreads = [_spread_row(name, document[name]) for name in _SPREADS if document[name] is not None]
-    if spreads:
-        screen.say("")
-        screen.table(_SPREAD, spreads, numbers=_SPREAD[1:-1])
-    for warning in report.warnings:
-        screen.say(f"warning: {warning}")
-
-
-def _phase_row(phase: PhaseRecord) -> Sequence[str]:
-    counts = (phase.tasks_run, phase.tasks_found, phase.tasks_failed, phase.tasks_adopted, phase.map_tasks_run_again)
-    return (phase.phase, seconds_text(phase.seconds), str(phase.attempts), *(f"{count:,}" for count in counts))
-
-
-def _spread_row(name: str, spread: Mapping[str, Any]) -> Sequence[str]:
-    values = (_in_words(name, spread[each]) for each in ("minimum", "p25", "median", "p75", "maximum"))
-    largest = ", ".join(f"{each['number']}: {_in_words(name, each['value'])}" for each in spread["largest"][:3])
-    return (name.replace("_", " "), *values, largest)

@@ -4,10 +4,10 @@ import os
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.identity_policy import identity_text
@@ -16,14 +16,14 @@ from icefloe.batch.plan.batch_preview import BatchPreview, preview_batch
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.log import OWNER, owner_of
 from icefloe.cli.pipeline_session import awaited, load_named_pipeline, open_session, requested_range
-from icefloe.cli.screen import Fact, Screen, answer_of, batch_text, id_text
+from icefloe.cli.screen import Screen
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.errors import UsageError
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import History
 from icefloe.pipeline.model import Pipeline
-from icefloe.units import format_bytes, id_json, time_of_ms
+from icefloe.units import id_json, time_of_ms
 
 
 class Activity:
@@ -36,9 +36,13 @@ class Activity:
     @contextmanager
     def under_way(self, what: str) -> Iterator[None]:
         """Shows the work under way and its time."""
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-        bar = Progress(*columns, console=self._console, transient=True, disable=self._console.quiet)
-        with bar:
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self._console, transient=True, disable=self._console.quiet) as bar:
             self._shown = bar, bar.add_task(what, total=None)
             try:
                 yield
@@ -47,12 +51,9 @@ class Activity:
 
     def report(self, done: int, total: int) -> None:
         """Shows how many tasks are done; from any thread."""
-        if self._shown is None:
-            return
-        bar, task = self._shown
-        if not any(isinstance(column, BarColumn) for column in bar.columns):
-            bar.columns = (*bar.columns[:2], BarColumn(), MofNCompleteColumn(), *bar.columns[2:])
-        bar.update(task, completed=done, total=total)
+        if self._shown is not None:
+            bar, task = self._shown
+            bar.update(task, completed=done, total=total)
 
 
 _CHANGES: Final = ("insert", "delete", "update_before", "update_after")
@@ -74,7 +75,7 @@ def run(arguments: Namespace, screen: Screen) -> None:
     _show(pipeline.name, done, screen)
     if waiting:
         screen.say(f"{waiting:,} snapshots are left to later batches: run again")
-    screen.json(_NOTHING_RUN if done.report is None else answer_of(_run_facts(done.report)))
+    screen.json(_NOTHING_RUN if done.report is None else _run_answer(done.report))
 
 
 def _deliver(
@@ -109,23 +110,17 @@ def _show(name: str, done: BatchRun, screen: Screen) -> None:
         screen.say(f"{name}: batch {report.batch.batch_number} was abandoned meanwhile: run again for the next one")
     if done.was_committed_before:
         screen.say(f"{name}: this range was delivered before, at {report.committed_at}")
-    screen.facts(_run_facts(report))
-    for warning in report.warnings:
-        screen.say(f"warning: {warning}")
+    figures = ("backfill_id", "rows_read", "bytes_read", "shuffled_rows", "shuffled_bytes", "warnings")
+    screen.facts({**_run_answer(report), **{name: getattr(report, name) for name in figures}})
 
 
-def _run_facts(report: BatchReport) -> list[Fact]:
-    number, after, up_to = report.batch.batch_number, report.batch.after_snapshot_id, report.batch.up_to_snapshot_id
-    return [
-        Fact("batch", batch_text(number, report.backfill_id), "batch", number),
-        Fact("route", report.route.value, "route", report.route.value),
-        Fact("after snapshot", id_text(after), "after_snapshot_id", id_json(after)),
-        Fact("up to snapshot", id_text(up_to), "up_to_snapshot_id", id_json(up_to)),
-        Fact("steps", f"{report.batch.steps:,}", "steps", report.batch.steps),
-        Fact("read", f"{report.rows_read:,} rows, {format_bytes(report.bytes_read)}"),
-        Fact("shuffled", f"{report.shuffled_rows:,} rows, {format_bytes(report.shuffled_bytes)}"),
-        *(Fact(change, f"{report.batch.counts[change]:,}", change, report.batch.counts[change]) for change in _CHANGES),
-    ]
+def _run_answer(report: BatchReport) -> dict[str, object]:
+    batch = report.batch
+    return {
+        "batch": batch.batch_number, "route": report.route.value,
+        "after_snapshot_id": id_json(batch.after_snapshot_id), "up_to_snapshot_id": id_json(batch.up_to_snapshot_id),
+        "steps": batch.steps, **{change: batch.counts[change] for change in _CHANGES},
+    }  # fmt: skip
 
 
 def plan(arguments: Namespace, screen: Screen) -> None:
@@ -148,65 +143,51 @@ def _preview(pipeline: Pipeline, request: RequestedRange | None) -> BatchPreview
 
 
 def _show_plan(name: str, preview: BatchPreview, screen: Screen) -> None:
-    planned, refusal, facts = preview.plan, preview.refusal(), _plan_facts(preview)
-    steps = [
-        {
-            "change_ordinal": step.change_ordinal,
-            "commit_snapshot_id": id_json(step.commit_snapshot_id),
-            "commit_timestamp": time_of_ms(step.commit_timestamp_us // 1000),
-            "kind": step.kind.value,
-            "snapshot_ids": [id_json(snapshot_id) for snapshot_id in step.snapshot_ids],
-        }
-        for step in planned.spec.steps
-    ]
+    document, refusal = _plan_document(preview), preview.refusal()
     if preview.opened_at is not None:
-        screen.say(f"{name}: batch {planned.batch_number} is open since {preview.opened_at}; a run resumes it")
-    screen.table(
-        ("step", "commit snapshot", "time", "kind", "snapshots"),
-        [
-            [*map(str, list(row.values())[:-1]), str(len(step.snapshot_ids))]
-            for row, step in zip(steps, planned.spec.steps, strict=True)
-        ],
-        numbers=("step", "snapshots"),
-    )
-    screen.facts(facts)
-    for warning in planned.warnings:
-        screen.say(f"warning: {warning}")
+        screen.say(f"{name}: batch {document['batch']} is open since {preview.opened_at}; a run resumes it")
+    screen.table(document["steps"], ("change_ordinal", "commit_snapshot_id", "commit_timestamp", "kind"))
+    screen.facts(document)
     if refusal is not None:
         screen.say(f"a run refuses this: {refusal}")
-    answer = {"is_open": preview.opened_at is not None, "steps": steps, "warnings": list(planned.warnings)}
-    screen.answer({**answer_of(facts), **answer, "refusal": refusal})
+    screen.answer({**document, "refusal": refusal})
 
 
-def _plan_facts(preview: BatchPreview) -> list[Fact]:
-    planned, spec, rest = preview.plan, preview.plan.spec, preview.snapshots_after
-    skipped, size_bytes = spec.skipped_replace_snapshots, sum(planned.map_task_bytes)
-    columns = None if spec.columns is None else list(spec.columns)
-    return [
-        Fact("batch", batch_text(planned.batch_number, planned.backfill_id), "batch", planned.batch_number),
-        Fact("", "", "backfill_id", planned.backfill_id),
-        Fact("route", planned.route.value, "route", planned.route.value),
-        Fact("changes", spec.changes, "changes", spec.changes),
-        Fact("after snapshot", id_text(spec.after_snapshot_id), "after_snapshot_id", id_json(spec.after_snapshot_id)),
-        Fact("up to snapshot", id_text(spec.up_to_snapshot_id), "up_to_snapshot_id", id_json(spec.up_to_snapshot_id)),
-        Fact("replace snapshots skipped", f"{skipped:,}", "skipped_replace_snapshots", skipped),
-        Fact("snapshots after it", "-" if rest is None else f"{rest:,}", "snapshots_after", rest),
-        Fact("data files", f"{preview.files:,}", "files", preview.files),
-        Fact("delete files", f"{preview.delete_files:,}", "delete_files", preview.delete_files),
-        *(Fact("of the initial load", str(step.load_part)) for step in spec.steps if step.load_part),
-        Fact("rows", f"{planned.input_rows:,}", "rows", planned.input_rows),
-        Fact("bytes", format_bytes(size_bytes), "bytes", size_bytes),
-        Fact("map tasks", f"{planned.num_map_tasks:,}", "map_tasks", planned.num_map_tasks),
-        Fact("reduce partitions", _partitions(preview), "partitions", planned.num_partitions),
-        Fact("", "", "partitions_reason", planned.partitions_reason),
-        Fact("identity", identity_text(spec.identity), "identifier_columns", list(spec.identity.columns)),
-        Fact("columns", "all" if columns is None else ", ".join(columns), "columns", columns),
-        Fact("filter", spec.filter or "none", "filter", spec.filter),
-        Fact("to", preview.changes_path),
-    ]
-
-
-def _partitions(preview: BatchPreview) -> str:
-    if preview.plan.route is not Route.SHUFFLE:
-        return "none: nothing is shuffled"
-    return f"{preview.plan.num_partitions:,} ({preview.plan.partitions_reason})"
+def _plan_document(preview: BatchPreview) -> dict[str, Any]:
+    planned, spec = preview.plan, preview.plan.spec
+    loaded = [str(step.load_part) for step in spec.steps if step.load_part]
+    return {
+        "batch": planned.batch_number,
+        "backfill_id": planned.backfill_id,
+        "is_open": preview.opened_at is not None,
+        "route": planned.route.value,
+        "changes": spec.changes,
+        "after_snapshot_id": id_json(spec.after_snapshot_id),
+        "up_to_snapshot_id": id_json(spec.up_to_snapshot_id),
+        "steps": [
+            {
+                "change_ordinal": step.change_ordinal,
+                "commit_snapshot_id": id_json(step.commit_snapshot_id),
+                "commit_timestamp": time_of_ms(step.commit_timestamp_us // 1000),
+                "kind": step.kind.value,
+                "snapshot_ids": [id_json(snapshot_id) for snapshot_id in step.snapshot_ids],
+            }
+            for step in spec.steps
+        ],
+        "initial_load": loaded[0] if loaded else None,
+        "skipped_replace_snapshots": spec.skipped_replace_snapshots,
+        "snapshots_after": preview.snapshots_after,
+        "files": preview.files,
+        "delete_files": preview.delete_files,
+        "rows": planned.input_rows,
+        "bytes": sum(planned.map_task_bytes),
+        "map_tasks": planned.num_map_tasks,
+        "partitions": planned.num_partitions,
+        "partitions_reason": planned.partitions_reason,
+        "identity": identity_text(spec.identity),
+        "identifier_columns": list(spec.identity.columns),
+        "columns": None if spec.columns is None else list(spec.columns),
+        "filter": spec.filter,
+        "to": preview.changes_path,
+        "warnings": list(planned.warnings),
+    }

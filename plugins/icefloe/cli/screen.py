@@ -3,10 +3,10 @@
 import json
 import logging
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, Final, Self
 
 from rich.console import Console
 from rich.table import Table
@@ -15,22 +15,9 @@ from rich.text import Text
 from icefloe.errors import UsageError
 from icefloe.redacted_output import outgoing_logs
 from icefloe.redaction.hidden import quoted
+from icefloe.units import format_bytes
 
 _PIPED_WIDTH = 200
-
-
-class Fact(NamedTuple):
-    """A name and a text for people, a key and a value for programs; left out if empty."""
-
-    name: str
-    text: str
-    key: str = ""
-    value: object = None
-
-
-def answer_of(facts: Iterable[Fact]) -> dict[str, object]:
-    """The facts for programs."""
-    return {fact.key: fact.value for fact in facts if fact.key}
 
 
 class ReaderGoneError(Exception):
@@ -71,22 +58,27 @@ class Screen:
             with _to_its_reader():
                 self.output.print(quoted(text), markup=False, soft_wrap=True)
 
-    def facts(self, rows: Iterable[tuple[str, str] | Fact]) -> None:
-        """Prints two columns, unless only JSON is wanted."""
+    def facts(self, document: Mapping[str, Any]) -> None:
+        """Prints the single values of a document in two columns, then its notes and warnings."""
         table = Table.grid(padding=(0, 2))
-        for name, value, *_ in rows:
-            if name:
-                table.add_row(_cell(name), _cell(value))
-        self._show(table)
+        for name, text in _facts(document):
+            table.add_row(_cell(name), _cell(text))
+        if table.rows:
+            self._show(table)
+        for key in _REMARKS:
+            for remark in document.get(key, ()):
+                self.say(f"{key.removesuffix('s')}: {remark}")
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str] = ()) -> None:
-        """Prints a table, unless only JSON is wanted; the columns ``numbers`` are aligned right."""
+    def table(self, rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> None:
+        """Prints the values of some keys, a row for each document; none without documents."""
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in columns:
-            table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+        for key in keys:
+            is_text = any(isinstance(row.get(key), str | Mapping) for row in rows)
+            table.add_column(_cell(_words(key)), justify="left" if is_text else "right", overflow="fold")
         for row in rows:
-            table.add_row(*map(_cell, row))
-        self._show(table)
+            table.add_row(*(_cell(_text(key, row.get(key))) for key in keys))
+        if rows:
+            self._show(table)
 
     def answer(self, document: object) -> None:
         """Prints an answer as JSON, if only JSON is wanted."""
@@ -141,14 +133,50 @@ def log_to_stderr(*, is_verbose: bool) -> Iterator[None]:
         logger.propagate = propagates
 
 
-def seconds_text(seconds: float | None) -> str:
-    """A duration for people; a dash if it is not known.
+_REMARKS: Final = ("notes", "warnings")
+_UNNAMED: Final = ("batch", "counts")
 
-    >>> seconds_text(0.0421), seconds_text(4.2), seconds_text(75), seconds_text(7325), seconds_text(None)
-    ('42 ms', '4.20 s', '1 min 15 s', '2 h 2 min', '-')
+
+def _facts(document: Mapping[str, Any], *, above: str = "") -> Iterator[tuple[str, str]]:
+    """The single values of a document, a nested one behind the name of its mapping."""
+    for key, value in document.items():
+        name = f"{above} {_words(key)}".strip()
+        if isinstance(value, Mapping):
+            yield from _facts(value, above=above if key in _UNNAMED else name)
+        elif not isinstance(value, list | tuple):
+            yield name, _text(name, value)
+        elif key not in _REMARKS and value and all(isinstance(each, str) for each in value):
+            yield name, ", ".join(value)
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _text(name: str, value: object) -> str:
+    """A value with the unit that its name says.
+
+    >>> _text("bytes_read", 2048), _text("seconds", 0.0421), _text("rows", 12345), _text("batch", 12345)
+    ('2.0 KiB', '42 ms', '12,345', '12345')
     """
-    if seconds is None:
+    words = _words(name).split()
+    if value is None:
         return "-"
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    if not isinstance(value, int | float) or isinstance(value, bool) or words[-1] in ("batch", "number"):
+        return str(value)
+    if "seconds" in words:
+        return _seconds_text(value)
+    return format_bytes(value) if "bytes" in words else f"{value:,}"
+
+
+def _seconds_text(seconds: float) -> str:
+    """A duration for people.
+
+    >>> _seconds_text(0.0421), _seconds_text(4.2), _seconds_text(75), _seconds_text(7325)
+    ('42 ms', '4.20 s', '1 min 15 s', '2 h 2 min')
+    """
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
@@ -156,20 +184,6 @@ def seconds_text(seconds: float | None) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def batch_text(batch_number: int, backfill_id: str | None) -> str:
-    """A batch of a pipeline or a backfill.
-
-    >>> batch_text(0, "start-7-0a1b2c3d")
-    '0 of backfill start-7-0a1b2c3d'
-    """
-    return str(batch_number) if backfill_id is None else f"{batch_number} of backfill {backfill_id}"
-
-
-def id_text(snapshot_id: int | None) -> str:
-    """A snapshot id or a dash."""
-    return "-" if snapshot_id is None else str(snapshot_id)
 
 
 def is_agreed(question: str, *, yes: bool) -> bool:

@@ -150,7 +150,7 @@ def _digits(value: float) -> str:
     return f"{Decimal(repr(value)):f}"
 
 
-_COLUMNS: Final = ("batch", "change", "commit", "committed at", "row")
+_COLUMNS: Final = ("batch", "change_type", "commit_snapshot_id", "commit_timestamp", "row")
 
 
 def trace(arguments: Namespace, screen: Screen) -> None:
@@ -159,32 +159,20 @@ def trace(arguments: Namespace, screen: Screen) -> None:
         session = open_session(load_named_pipeline(arguments))
         with session.delivery_sink() as sink, with_lines(session.pipeline):
             found = trace_row(session, sink, arguments.key)
-    for note in found.notes:
-        screen.say(f"note: {note}")
-    if found.changes or found.pending:
-        screen.table(_COLUMNS, [_line(change) for change in (*found.changes, *found.pending)], numbers=("batch",))
-    name = " ".join(f"{column}={value}" for column, value in found.key.items())
-    if not (found.changes or found.pending or found.table_rows):
-        screen.say(f"{session.pipeline.table} has no row with {name}, and no change of it was delivered")
-    held = [("in the sink", "not asked")] if found.sink_rows is None else _row_lines("in the sink", found.sink_rows)
-    screen.facts([("row", name), *_row_lines(f"in {session.pipeline.table}", found.table_rows), *held])
-    screen.answer({
+    document: dict[str, Any] = {
         "pipeline": session.pipeline.name, "table": session.pipeline.table, "key": found.key,
-        "changes": [_document(change) for change in found.changes],
-        "pending": [_document(change) for change in found.pending], "table_rows": _plain(found.table_rows),
-        "sink_rows": None if found.sink_rows is None else _plain(found.sink_rows), "notes": found.notes,
-    })  # fmt: skip
-
-
-def _line(change: Mapping[str, Any]) -> tuple[str, ...]:
-    batch, time = change[ChangeColumns.BATCH], change.get(ChangeColumns.TIMESTAMP)
-    return (
-        "not yet" if batch is None else str(batch),
-        change[ChangeColumns.TYPE],
-        str(change.get(ChangeColumns.SNAPSHOT_ID, "-")),
-        "-" if time is None else time.isoformat(timespec="seconds"),
-        json.dumps(_plain(_row(change))),
-    )
+        "changes": list(map(_document, found.changes)), "pending": list(map(_document, found.pending)),
+        "table_rows": _plain(found.table_rows), "sink_rows": _plain(found.sink_rows), "notes": found.notes,
+    }  # fmt: skip
+    # Of changes that are not delivered yet, the batch is a dash.
+    screen.table([*document["changes"], *document["pending"]], _COLUMNS)
+    if not (found.changes or found.pending or found.table_rows):
+        name = " ".join(f"{column}={value}" for column, value in found.key.items())
+        screen.say(f"{session.pipeline.table} has no row with {name}, and no change of it was delivered")
+    held = ["not asked"] if found.sink_rows is None else _texts(document["sink_rows"])
+    in_table = _texts(document["table_rows"])
+    screen.facts({"key": found.key, "in the table": in_table, "in the sink": held, "notes": found.notes})
+    screen.answer(document)
 
 
 def _document(change: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,13 +187,12 @@ def _document(change: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _texts(rows: Sequence[object]) -> list[str]:
+    return [*map(json.dumps, rows)] or ["no row"]
+
+
 def _row(change: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in change.items() if name not in ChangeColumns.ALL}
-
-
-def _row_lines(name: str, rows: Sequence[Mapping[str, object]]) -> list[tuple[str, str]]:
-    texts = [json.dumps(_plain(row)) for row in rows] or ["no row"]
-    return [("" if number else name, text) for number, text in enumerate(texts)]
 
 
 def _plain(value: object) -> object:

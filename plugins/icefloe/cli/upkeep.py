@@ -4,11 +4,10 @@ import os
 import signal
 import threading
 from argparse import Namespace
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.leftover import Leftover
@@ -25,13 +24,7 @@ from icefloe.pipeline.pipeline_file import check_pipeline, with_sink_of
 from icefloe.sinks.sink import PartDelivery
 from icefloe.units import format_bytes
 
-_COUNTS: Final = {
-    "batch": "batch", "documents": "documents", "there before": "repeated", "superseded": "superseded",
-    "dead letters": "dead_letters",
-}  # fmt: skip
-"""The columns of a delivery, and their keys in JSON."""
-_LEFTOVERS: Final = ("pipeline", "place", "batches", "files", "bytes", "may go because")
-_MOST_NUMBERS: Final = 8
+_COUNTS: Final = ("documents", "repeated", "superseded", "dead_letters", "bytes")
 
 
 @changing_command
@@ -48,12 +41,9 @@ def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
     for number in numbers:
         with screen.under_way(f"batch {number}"):
             documents.append(_counts(number, _delivered(redelivery, number, last=asked[-1])))
-    columns = (*_COUNTS, "sent")
-    if documents:
-        rows = [(*_texts(document, _COUNTS), format_bytes(document["bytes"])) for document in documents]
-        screen.table(columns, rows, numbers=columns)
-    else:
+    if not documents:
         screen.say("none of these batches changed anything")
+    screen.table(documents, ("batch", *_COUNTS))
     screen.answer({"pipeline": pipeline.name, "url": url, "batches": documents})
 
 
@@ -78,12 +68,7 @@ def _delivered(redelivery: Redelivery, number: int, *, last: int) -> Sequence[Pa
 
 
 def _counts(number: int, found: Sequence[PartDelivery]) -> dict[str, int]:
-    names = ("documents", "repeated", "superseded", "dead_letters", "bytes")
-    return {"batch": number, **{name: sum(getattr(each, name) for each in found) for name in names}}
-
-
-def _texts(document: Mapping[str, int], columns: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{document[_COUNTS[column]]:,}" for column in columns)
+    return {"batch": number, **{name: sum(getattr(each, name) for each in found) for name in _COUNTS}}
 
 
 @changing_command
@@ -121,57 +106,35 @@ def sweep(arguments: Namespace, screen: Screen) -> None:
             ),
             environ=os.environ,
         )
-    leftovers = survey.leftovers
-    if leftovers:
-        screen.table(_LEFTOVERS, _rows(leftovers), numbers=("files", "bytes"))
-    else:
+    document: dict[str, Any] = {
+        "storage": arguments.storage, "is_dry_run": arguments.dry_run,
+        "leftovers": list(map(_leftover, survey.leftovers)), "notes": list(survey.notes),
+    }  # fmt: skip
+    if not survey.leftovers:
         screen.say("there is nothing to delete")
-    for note in survey.notes:
-        screen.say(f"note: {note}")
+    screen.table(document["leftovers"], ("pipeline", "batch", "url", "files", "bytes", "because"))
+    screen.facts({"notes": survey.notes})
     deleted, problems = 0, survey.problems
-    objects, size_bytes = _totals(leftovers)
+    objects, size_bytes = (sum(each[key] for each in document["leftovers"]) for key in ("files", "bytes"))
     question = f"delete {objects:,} files, {format_bytes(size_bytes)}?"
     # A sweep without leftovers asks nobody.
-    if not arguments.dry_run and (not leftovers or is_agreed(question, yes=arguments.yes)):
+    if not arguments.dry_run and (not survey.leftovers or is_agreed(question, yes=arguments.yes)):
         with screen.under_way("deleting"):
             deleted, failures = survey.delete()
         problems = (*problems, *failures)
         screen.say(f"{deleted:,} files were deleted")
-    screen.answer({
-        "storage": arguments.storage, "is_dry_run": arguments.dry_run, "deleted_files": deleted,
-        "leftovers": list(map(_leftover, leftovers)), "notes": list(survey.notes),
-        "problems": [problem.sentence for problem in problems],
-    })  # fmt: skip
+    screen.answer({**document, "deleted_files": deleted, "problems": [problem.sentence for problem in problems]})
     _raise_all(problems)
 
 
-def _rows(leftovers: Iterable[Leftover]) -> Iterator[Sequence[str]]:
-    alike: defaultdict[tuple[str, ...], list[Leftover]] = defaultdict(list)
-    for each in leftovers:
-        alike[each.pipeline or "-", each.place_url, each.reason.value].append(each)
-    for (pipeline, place, reason), group in alike.items():
-        objects, size_bytes = _totals(group)
-        numbers = sorted({each.batch_number for each in group if each.batch_number is not None})
-        yield pipeline, place, _numbers_text(numbers), f"{objects:,}", format_bytes(size_bytes), reason
-
-
-def _numbers_text(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:_MOST_NUMBERS])) or "-"
-    return shown if len(numbers) <= _MOST_NUMBERS else f"{shown} and {len(numbers) - _MOST_NUMBERS:,} more"
-
-
-def _totals(leftovers: Iterable[Leftover]) -> tuple[int, int]:
-    found = list(leftovers)
-    return sum(each.objects for each in found), sum(each.size_bytes for each in found)
-
-
-def _leftover(each: Leftover) -> dict[str, object]:
+def _leftover(each: Leftover) -> dict[str, Any]:
     return {
         "pipeline": each.pipeline,
         "backfill_id": each.backfill_id,
         "batch": each.batch_number,
         "url": each.url,
         "reason": each.reason.name.lower(),
+        "because": each.reason.value,
         "files": each.objects,
         "bytes": each.size_bytes,
     }

@@ -1,7 +1,7 @@
 """The phases of a pipeline, in threads of this process or as Spark applications."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Self, TypeVar
 
@@ -68,11 +68,11 @@ class PhaseRunner:
         return None if self.spark is None else self.spark.master.cores
 
     @property
-    def advice(self) -> Sequence[str]:
-        """Sentences on settings that an operator may want to change; none if all is well."""
+    def advice(self) -> str | None:
+        """A sentence on settings that an operator may want to change; None if all is well."""
         if self.spark is None:
-            return ()
-        return spark_advice(self.pipeline.spark.conf, master=self.spark.master, environ=self.spark.environ)
+            return None
+        return spark_advice(self.spark.master, self.pipeline.spark.conf, environ=self.spark.environ)
 
     def check_engine(self) -> None:
         """Proves that the phases can run here, also those of a later, large batch; changes nothing."""

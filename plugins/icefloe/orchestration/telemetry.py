@@ -8,8 +8,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-from urllib.parse import urlsplit
+from typing import Final, Literal, NamedTuple
 
 from airflow.sdk.observability import stats
 
@@ -18,10 +17,6 @@ from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.status import PipelineStatus
 from icefloe.errors import one_line
 from icefloe.storage.requests import RequestTotals
-
-if TYPE_CHECKING:
-    from airflow.providers.openlineage.extractors import OperatorLineage
-
 
 logger = logging.getLogger(__name__)
 
@@ -185,43 +180,3 @@ def _send_one(metric: Metric, name: str, tags: dict[str, str]) -> None:
 
 def _seconds(since: str | None, now: datetime) -> float | None:
     return None if since is None else max(0.0, (now - datetime.fromisoformat(since)).total_seconds())
-
-
-class PhasePlaces(NamedTuple):
-    """The table of a phase, and the URL where it made changes arrive, if it did."""
-
-    table: str
-    table_location: str
-    sink_url: str | None
-
-
-def phase_lineage(places: PhasePlaces) -> "OperatorLineage":
-    """The ``OperatorLineage`` of a phase; only OpenLineage's provider asks, so OpenLineage is installed."""
-    from airflow.providers.openlineage.extractors import OperatorLineage
-    from openlineage.client.event_v2 import Dataset
-    from openlineage.client.facet_v2 import documentation_dataset
-
-    said = documentation_dataset.DocumentationDatasetFacet(description=f"Iceberg table {places.table}")
-    namespace, name = dataset_name(places.table_location)
-    read = Dataset(namespace=namespace, name=name, facets={"documentation": said})
-    if places.sink_url is None:
-        return OperatorLineage(inputs=[read], outputs=[])
-    namespace, name = dataset_name(places.sink_url)
-    return OperatorLineage(inputs=[read], outputs=[Dataset(namespace=namespace, name=name)])
-
-
-def dataset_name(url: str) -> tuple[str, str]:
-    """Namespace and name of a dataset, by OpenLineage's naming conventions.
-
-    >>> dataset_name("s3a://lake/warehouse/nyc/flights/")
-    ('s3://lake', 'warehouse/nyc/flights')
-    >>> dataset_name("https://search:9200/flights"), dataset_name("kafka://broker:9092/flights")
-    (('https://search:9200', 'flights'), ('kafka://broker:9092', 'flights'))
-    >>> dataset_name("file:///var/lake/flights"), dataset_name("/var/lake/flights")
-    (('file', '/var/lake/flights'), ('file', '/var/lake/flights'))
-    """
-    parts = urlsplit(url)
-    if parts.scheme in ("", "file"):
-        return "file", parts.path.rstrip("/")
-    scheme = "s3" if parts.scheme in ("s3a", "s3n") else parts.scheme
-    return f"{scheme}://{parts.netloc}", parts.path.strip("/") or "/"

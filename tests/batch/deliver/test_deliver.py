@@ -50,7 +50,7 @@ def test_the_command_line_says_what_the_sink_took(lab: Delivered) -> None:
     assert (lines["delivery documents"], lines["delivery repeated"], lines["delivery dead letters"]) == ("3", "0", "0")
     assert lines["delivery visible at"] == lab.report(0)["delivery"]["visible_at"]
     header, row = icefloe("batches", file).out.splitlines()
-    assert header.endswith("documents  dead letters  visible after")
+    assert header.endswith("documents  dead letters  lag seconds")
     assert row.split()[-4:-2] == ["3", "0"]
     [batch] = icefloe("batches", file, "--json").document["batches"]
     assert batch["delivery"] == lab.report(0)["delivery"]
@@ -80,7 +80,7 @@ def test_a_sink_is_not_asked_again_for_a_batch_that_is_recorded_as_visible(
 
     lab.append(1, 2)
     with monkeypatch.context() as patches:
-        patches.setattr("icefloe.engines.run_batch.commit_batch", lose)
+        patches.setattr("icefloe.engines.phase_runner.commit_batch", lose)
         assert lab.deliver().code == 75
     BROKEN["begin"] = lambda: pytest.fail("the batch is visible")
     assert lab.deliver().code == 0

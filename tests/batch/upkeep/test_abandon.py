@@ -49,7 +49,7 @@ def test_abandoning_says_what_it_ends_before_it_asks(
     before = operated.stored_objects()
     looked = operated.abandon("--dry-run")
     assert looked.code == 0
-    for words in ("open batch", "delivered of it  nothing", "2, which begins after snapshot", "nothing was changed"):
+    for words in ("opened by", "nothing", "next batch", "nothing was changed"):
         assert words in looked.out
     refused = operated.abandon("--json")
     assert (refused.code, "there is no terminal to ask on: add --yes" in refused.sentence) == (2, True)

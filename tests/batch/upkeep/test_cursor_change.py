@@ -22,8 +22,7 @@ def test_commits_are_skipped_and_the_next_batch_begins_after_them(operated: Oper
     before = operated.stored_objects()
     looked = operated.command("set-cursor", "--snapshot-id", skipped, "--dry-run")
     assert (looked.code, operated.stored_objects() == before) == (0, True)
-    assert "skipped     2 commits, 10 rows in their files" in looked.out
-    assert "repeated    nothing" in looked.out
+    assert ["skipped", "rows", "10"] in [line.split() for line in looked.out.splitlines()]
     document = set_cursor(operated, skipped)
     assert (document["batch"], document["outcome"]) == (1, "cursor_set")
     assert (document["skipped"], document["repeated"]["snapshots"]) == ({"snapshots": 2, "rows": 10}, 0)
@@ -52,7 +51,7 @@ def test_the_rest_of_a_load_that_is_skipped_is_said(tmp_path) -> None:
         new.append(range(start, start + 10))
     new.run()
     head = new.append(range(20, 30))
-    assert "rest of the load  skipped: only" in new.command("set-cursor", "--snapshot-id", head, "--dry-run").out
+    assert "the rest of the load is skipped: only" in new.command("set-cursor", "--snapshot-id", head, "--dry-run").out
     set_cursor(new, head)
     assert new.run()["batch"] is None
     assert new.command("verify").code == 0

@@ -115,7 +115,7 @@ def test_a_half_delivered_batch_is_neither_abandoned_nor_skipped(stuck: Stuck) -
 def test_a_reset_gives_a_half_delivered_batch_up_and_loads_the_table_again(stuck: Stuck) -> None:
     stuck.delete(3)
     shown = stuck.command("reset", "--dry-run")
-    assert (shown.code, "1, half delivered: it is given up" in shown.out) == (0, True)
+    assert (shown.code, "batch 1, half delivered, is given up" in shown.out) == (0, True)
     assert set(stuck.documents()) == {1, 2, 3}
     done = stuck.command("reset", "--yes", "--json")
     stuck.require_cursor_refused()

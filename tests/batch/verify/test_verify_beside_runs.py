@@ -37,7 +37,7 @@ def test_rows_of_the_open_batch_are_no_difference(lab: VerifiedSinks, monkeypatc
     lab.deliver_three_batches("index")
     lab.update(1, value=9.0)
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.engines.run_batch.commit_batch", lambda *_, **__: pytest.fail("killed"))
+        patched.setattr("icefloe.engines.phase_runner.commit_batch", lambda *_, **__: pytest.fail("killed"))
         with pytest.raises(pytest.fail.Exception):
             lab.deliver("index")
     assert (live(INDICES[""])["[1]"].document or {})["value"] == 9.0

@@ -9,7 +9,6 @@ from icefloe.batch.open.cores import local_cores
 from icefloe.engines.spark.master import (
     SparkMaster,
     configured_master,
-    greedy_advice,
     spark_master,
 )
 from icefloe.errors import TerminalError
@@ -94,17 +93,6 @@ def test_a_disk_is_taken_by_a_local_master_or_when_shared() -> None:
     LOCAL.check_reach(urls, storage_is_shared=False)
     CLUSTER.check_reach(urls, storage_is_shared=True)
     CLUSTER.check_reach({"storage": "s3://lake/icefloe"}, storage_is_shared=False)
-
-
-def test_a_standalone_job_that_takes_all_cores_is_warned_about() -> None:
-    advice = greedy_advice(CLUSTER, {"spark.executor.instances": "2"})
-    assert advice is not None
-    assert advice.startswith("without spark.cores.max in spark.conf each job takes all free cores of spark://master")
-    dynamic = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "2"}
-    assert greedy_advice(CLUSTER, dynamic) is None
-    assert greedy_advice(CLUSTER, {"spark.cores.max": "2"}) is None
-    assert greedy_advice(SparkMaster(url="yarn", is_local=False), {}) is None
-    assert greedy_advice(LOCAL, {}) is None
 
 
 def test_without_a_connection_the_configuration_names_the_master() -> None:

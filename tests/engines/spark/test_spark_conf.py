@@ -13,8 +13,8 @@ from icefloe.engines.spark.master import (
     SparkMaster,
     configured_master,
     driver_environment,
-    open_rpc_advice,
     rpc_settings,
+    spark_advice,
     spark_conf,
 )
 from icefloe.errors import TerminalError
@@ -113,7 +113,7 @@ def defaults(tmp_path: Path) -> Callable[[str], Mapping[str, str]]:
 @pytest.mark.parametrize("master", [YARN, KUBERNETES])
 def test_jobs_whose_secret_spark_makes_authenticate_and_encrypt(master: SparkMaster) -> None:
     assert conf(master).items() >= PROTECTED.items()
-    assert open_rpc_advice(master, {}, environ=NOWHERE) is None
+    assert spark_advice(master, {}, environ=NOWHERE) is None
 
 
 @pytest.mark.parametrize("master", [LOCAL, STANDALONE])
@@ -145,7 +145,7 @@ def test_the_machines_defaults_win_and_an_open_job_is_reported(
 ) -> None:
     environ = defaults("spark.authenticate false\n")
     assert rpc_settings({}, master=master, environ=environ) == ON_DISK
-    advice = open_rpc_advice(master, {}, environ=environ)
+    advice = spark_advice(master, {}, environ=environ)
     assert advice is not None
     assert "remove spark.authenticate and spark.network.crypto.enabled from spark.conf and from the spark-def" in advice
     assert rpc_settings({"spark.authenticate": "true"}, master=master, environ=environ).items() >= {
@@ -153,18 +153,18 @@ def test_the_machines_defaults_win_and_an_open_job_is_reported(
     }.items()  # fmt: skip
     environ = defaults("spark.network.crypto.enabled=false\nspark.io.encryption.enabled: false\n")
     assert not conf(master, environ).keys() & {"spark.network.crypto.enabled", "spark.io.encryption.enabled"}
-    assert open_rpc_advice(master, {}, environ=environ) is not None
+    assert spark_advice(master, {}, environ=environ) is not None
     environ = defaults("spark.ssl.rpc.enabled true\n")
     assert rpc_settings({}, master=master, environ=environ) == {**ON_DISK, "spark.authenticate": "true"}
-    assert open_rpc_advice(master, {}, environ=environ) is None
+    assert spark_advice(master, {}, environ=environ) is None
 
 
 def test_an_open_cluster_is_reported_in_one_sentence() -> None:
-    advice = open_rpc_advice(STANDALONE, {}, environ=NOWHERE)
+    advice = spark_advice(STANDALONE, {}, environ=NOWHERE)
     assert advice is not None
     assert advice.startswith("credentials cross the network to the workers of spark://master:7077 unencrypted")
-    assert open_rpc_advice(YARN, {"spark.authenticate": "false"}, environ=NOWHERE) is not None
-    assert open_rpc_advice(LOCAL, {}, environ=NOWHERE) is None
+    assert spark_advice(YARN, {"spark.authenticate": "false"}, environ=NOWHERE) is not None
+    assert spark_advice(LOCAL, {}, environ=NOWHERE) is None
 
 
 @pytest.mark.parametrize(
@@ -180,5 +180,5 @@ def test_an_open_cluster_is_reported_in_one_sentence() -> None:
 )
 def test_a_cluster_is_not_open_if_the_machines_defaults_protect_it(tmp_path: Path, written: str, is_open: bool) -> None:
     (tmp_path / "spark-defaults.conf").write_text(written)
-    found = open_rpc_advice(STANDALONE, {}, environ={"SPARK_CONF_DIR": str(tmp_path)})
+    found = spark_advice(STANDALONE, {}, environ={"SPARK_CONF_DIR": str(tmp_path)})
     assert (found is not None) == is_open

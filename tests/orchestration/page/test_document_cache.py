@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.orchestration.page.checkpoint_reader import DocumentCache
+from icefloe.orchestration.page.checkpoint_reader import DocumentCache, Found, Look
+
+
+def ask(cache: DocumentCache, looks: Mapping[str, Callable[[], Any]], **lanes: str) -> Mapping[str, Found]:
+    """Asks for documents by their names; those without a lane share one."""
+    return cache.get({name: Look(name=name, read=read, lane=lanes.get(name, "")) for name, read in looks.items()})
 
 
 class Answers:
@@ -26,7 +31,7 @@ class Answers:
 def test_an_answer_counts_for_a_while(fresh_seconds: int, values: list[int]) -> None:
     cache = DocumentCache(fresh_seconds=fresh_seconds, deadline_seconds=30)
     answers = iter([1, 2])
-    assert [cache.get({"a": lambda: next(answers)})["a"].value for _ in range(2)] == values
+    assert [ask(cache, {"a": lambda: next(answers)})["a"].value for _ in range(2)] == values
 
 
 @pytest.mark.parametrize(
@@ -44,13 +49,13 @@ def test_an_error_becomes_a_sentence(error: Exception, sentence: str) -> None:
     def fail() -> None:
         raise error
 
-    found = DocumentCache(fresh_seconds=60, deadline_seconds=30).get({"a": fail, "b": lambda: 1})
+    found = ask(DocumentCache(fresh_seconds=60, deadline_seconds=30), {"a": fail, "b": lambda: 1})
     assert (found["a"].sentence, found["b"].value) == (sentence, 1)
 
 
-def known(cache: DocumentCache, looks: Mapping[str, Callable[[], Any]], name: str, **options: Any) -> Mapping[str, Any]:
+def known(cache: DocumentCache, looks: Mapping[str, Callable[[], Any]], name: str, **lanes: str) -> Mapping[str, Any]:
     """Asks until a look was answered in time, which a busy machine may not do at once."""
-    return next(found for _ in range(200) if (found := cache.get(looks, **options))[name].value is not None)
+    return next(found for _ in range(200) if (found := ask(cache, looks, **lanes))[name].value is not None)
 
 
 def test_a_look_that_does_not_come_back_holds_up_nobody_and_is_not_made_twice() -> None:
@@ -63,13 +68,13 @@ def test_a_look_that_does_not_come_back_holds_up_nobody_and_is_not_made_twice() 
 
     cache = DocumentCache(fresh_seconds=60, deadline_seconds=0.2)
     first = known(cache, {"slow": hang, "fast": lambda: "at once"}, "fast")
-    second = cache.get({"slow": hang})
+    second = ask(cache, {"slow": hang})
     assert first["fast"].value == "at once"
     assert first["slow"].sentence == "slow did not answer within 0.2 seconds; the page looks again"
     assert second["slow"].value is None
     release.set()
     patient = DocumentCache(fresh_seconds=60, deadline_seconds=30)
-    assert patient.get({"slow": hang})["slow"].value == "late"
+    assert ask(patient, {"slow": hang})["slow"].value == "late"
     assert len(looks) == 2
 
 
@@ -77,16 +82,16 @@ def test_the_last_answer_is_kept_while_a_new_look_takes_too_long() -> None:
     release = Event()
     cache = DocumentCache(fresh_seconds=0, deadline_seconds=0.2)
     assert known(cache, {"a": lambda: "before"}, "a")["a"].value == "before"
-    assert cache.get({"a": lambda: release.wait(30)})["a"].value == "before"
+    assert ask(cache, {"a": lambda: release.wait(30)})["a"].value == "before"
     release.set()
 
 
 def test_the_last_answer_is_shown_with_the_error_of_a_failed_look() -> None:
     cache = DocumentCache(fresh_seconds=0, deadline_seconds=30)
     look = Answers("before", *[TransientError("the store timed out")] * 2)
-    assert cache.get({"a": look})["a"].value == "before"
+    assert ask(cache, {"a": look})["a"].value == "before"
     for _ in range(2):
-        found = cache.get({"a": look})["a"]
+        found = ask(cache, {"a": look})["a"]
         assert (found.value, found.sentence) == ("before", "the store timed out; the page looks again")
 
 
@@ -100,20 +105,20 @@ def test_a_look_that_lacks_a_thread_or_memory_has_failed_and_is_made_again(
         raise MemoryError("the system lets this process start no further thread")
 
     cache = DocumentCache(fresh_seconds=0, deadline_seconds=30)
-    assert cache.get({"a": lambda: 1})["a"].value == 1
+    assert ask(cache, {"a": lambda: 1})["a"].value == 1
     with monkeypatch.context() as starved:
         starved.setattr(place, starve)
-        found = cache.get({"a": lambda: 2})["a"]
+        found = ask(cache, {"a": lambda: 2})["a"]
     assert found.value == 1
     assert (found.sentence or "").startswith("a could not be read (MemoryError): ")
-    assert cache.get({"a": lambda: 3})["a"].value == 3
+    assert ask(cache, {"a": lambda: 3})["a"].value == 3
 
 
 def test_a_lane_that_does_not_answer_holds_up_no_other() -> None:
     release = Event()
     cache = DocumentCache(fresh_seconds=60, deadline_seconds=0.2, threads=2)
     looks = {f"dead {number}": lambda: release.wait(60) for number in range(9)}
-    dead = known(cache, {**looks, "live": lambda: 1}, "live", lanes={"live": "another store"})
+    dead = known(cache, {**looks, "live": lambda: 1}, "live", live="another store")
     assert (dead["live"].value, dead["dead 8"].value) == (1, None)
     release.set()
 
@@ -121,7 +126,7 @@ def test_a_lane_that_does_not_answer_holds_up_no_other() -> None:
 def test_looks_in_the_background_are_waited_for_by_nobody() -> None:
     release = Event()
     cache = DocumentCache(fresh_seconds=0, deadline_seconds=0, threads=1)
-    found = cache.get({"a": lambda: release.wait(30)})["a"]
+    found = ask(cache, {"a": lambda: release.wait(30)})["a"]
     assert (found.value, found.sentence) == (None, None)
     release.set()
 
@@ -132,10 +137,10 @@ def test_looks_in_the_background_are_waited_for_by_nobody() -> None:
 def test_only_a_document_that_was_read_counts_for_long(missing: object) -> None:
     cache = DocumentCache(fresh_seconds=86_400, deadline_seconds=30, retry_seconds=0)
     look = Answers(missing, "the report", "another one")
-    assert [cache.get({"a": look})["a"].value for _ in range(3)] == [None, "the report", "the report"]
+    assert [ask(cache, {"a": look})["a"].value for _ in range(3)] == [None, "the report", "the report"]
     patient = DocumentCache(fresh_seconds=86_400, deadline_seconds=30, retry_seconds=60)
     look = Answers(missing)
-    assert [patient.get({"a": look})["a"].value for _ in range(2)] == [None, None]
+    assert [ask(patient, {"a": look})["a"].value for _ in range(2)] == [None, None]
 
 
 def test_documents_make_room_for_new_ones_by_their_size() -> None:
@@ -147,14 +152,14 @@ def test_documents_make_room_for_new_ones_by_their_size() -> None:
         return [key * 1000 for _ in range(40)]
 
     for key in ("a", "b", "c", "a", "c"):
-        assert cache.get({key: partial(look, key)})[key].value is not None
+        assert ask(cache, {key: partial(look, key)})[key].value is not None
     assert looks == ["a", "b", "c", "a"]
 
 
 def test_a_document_larger_than_all_the_memory_is_not_kept() -> None:
     cache = DocumentCache(fresh_seconds=60, deadline_seconds=30, max_bytes=100_000)
-    assert cache.get({"b": lambda: "small"})["b"].value == "small"
-    found = cache.get({"a": lambda: {"nested": ["x" * 200_000]}})["a"]
+    assert ask(cache, {"b": lambda: "small"})["b"].value == "small"
+    found = ask(cache, {"a": lambda: {"nested": ["x" * 200_000]}})["a"]
     assert found.value is None
     assert (found.sentence or "").startswith("a is too large for the page: 200,")
-    assert cache.get({"b": lambda: "read again"})["b"].value == "small"
+    assert ask(cache, {"b": lambda: "read again"})["b"].value == "small"

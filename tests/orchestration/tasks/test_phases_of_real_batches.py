@@ -1,4 +1,4 @@
-"""Phases of batches that are really planned: who runs them, and what OpenLineage gets."""
+"""Phases of batches that are really planned, and who runs them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,6 @@ import pytest
 from icefloe.flow import Phase
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from orchestration.tasks.spark_phase_tasks import PREPARED, FakeSparkSubmit
-from support.missing import require_package
 from support.pipelines.workshop import Workshop
 from support.sinks.document_folder import DocumentFolder, registered
 
@@ -60,32 +59,3 @@ def test_the_engine_auto_runs_a_phase_of_a_small_batch_without_spark_submit(
     ran: list[Phase] = []
     task.execute(context)
     assert (len(spark.calls), ran) == (jobs, [Phase.INSERT_ONLY] * (1 - jobs))
-
-
-def test_openlineage_gets_the_sink_of_a_staged_batch_when_it_was_delivered(staged: tuple[Workshop, str]) -> None:
-    require_package("airflow.providers.openlineage", "apache-airflow-providers-openlineage")
-    outputs = []
-    for phase in ("insert_only", "deliver"):
-        task, context = delivering(staged, phase)
-        if phase == "deliver":
-            task.execute(context)
-        found = task.get_openlineage_facets_on_complete(context["ti"]).outputs
-        outputs.append([(each.namespace, each.name) for each in found])
-    assert outputs == [[], [("file", f"{staged[0].folder}/documents")]]
-
-
-@pytest.mark.parametrize(("phase", "is_delivering"), [("insert_only", True), ("shuffle_write", False)])
-def test_openlineage_gets_the_table_and_the_sink(tmp_path: Path, phase: str, is_delivering: bool) -> None:
-    require_package("airflow.providers.openlineage", "apache-airflow-providers-openlineage")
-    workshop = Workshop.create(tmp_path)
-    workshop.append([1])
-    task = SparkPhaseOperator(task_id=phase, phase=phase, pipeline=workshop.session().pipeline)
-    prepared = {**PREPARED, "plan_uri": workshop.open().plan_url}
-    lineage = task.get_openlineage_facets_on_complete(
-        SimpleNamespace(xcom_pull=lambda task_ids: {"plan": prepared}[task_ids])
-    )
-    [table] = lineage.inputs
-    assert (table.namespace, table.name) == ("file", workshop.table.location().removeprefix("file://"))
-    assert [(each.namespace, each.name) for each in lineage.outputs] == (
-        [("file", f"{tmp_path}/changes")] if is_delivering else []
-    )

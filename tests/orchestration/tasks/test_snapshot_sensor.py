@@ -27,11 +27,11 @@ def find(monkeypatch: pytest.MonkeyPatch, found: Work | Exception) -> None:
 @pytest.mark.parametrize(
     ("work", "snapshot_id", "sentence"),
     [
-        (NEWS, "4", "nyc.flights is at snapshot 4, which flights has not delivered"),
-        (OPEN, "3", "flights has an open batch, which is resumed before anything new is read"),
-        (QUIET, None, "nyc.flights is still at snapshot 3, which flights has delivered"),
-        (EMPTY, None, "nyc.flights has no snapshot on branch main yet"),
-        (BEGIN, None, "nyc.flights has no snapshot: flights begins here"),
+        (NEWS, "4", "flights has new snapshots; nyc.flights has snapshot 4"),
+        (OPEN, "3", "flights has an open batch; nyc.flights has snapshot 3"),
+        (QUIET, None, "flights has no news; nyc.flights has snapshot 3"),
+        (EMPTY, None, "flights has no news; nyc.flights has no snapshot"),
+        (BEGIN, None, "flights has new snapshots; nyc.flights has no snapshot"),
     ],
 )
 def test_a_sensor_that_does_not_wait_says_what_it_found(
@@ -107,7 +107,7 @@ def test_a_sensor_that_waits_fails_no_try_while_the_catalog_is_down(
     [
         ({"snapshot_id": 2**62, "is_due": True}, str(2**62), ""),
         ({"snapshot_id": None, "is_due": False}, None, "stayed quiet"),
-        ({"snapshot_id": None, "is_due": True}, None, "nyc.flights has no snapshot: flights begins here"),
+        ({"snapshot_id": None, "is_due": True}, None, "nyc.flights has no snapshot"),
     ],
 )
 def test_it_resumes_with_the_snapshot_as_a_string(

@@ -14,7 +14,6 @@ from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapsh
 
 from icefloe.batch.open.next_batch import Work
 from icefloe.errors import TerminalError, TransientError
-from icefloe.orchestration import telemetry as metrics
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks import snapshot_trigger
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
@@ -206,7 +205,7 @@ def test_catalogs_that_never_answer_hold_up_no_healthy_one(tmp_path: Path, monke
             if looks.count("healthy empty") >= 10:
                 loop.call_soon_threadsafe(asked.set)
 
-        monkeypatch.setattr(metrics, "send_poll", send_poll)
+        monkeypatch.setattr(use_cases, "send_poll", send_poll)
         deadline = (datetime.now(UTC) + timedelta(minutes=10)).isoformat()
         triggers = [
             PipelineSnapshotTrigger(pipeline=pipeline_to_mapping(each), deadline=deadline) for each in [*dead, healthy]
@@ -232,6 +231,8 @@ def test_catalogs_that_never_answer_hold_up_no_healthy_one(tmp_path: Path, monke
 
 def test_every_look_is_counted(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     polls: list[str] = []
-    monkeypatch.setattr(metrics, "send_poll", lambda name, table, *, outcome: polls.append(f"{name} {table} {outcome}"))
+    monkeypatch.setattr(
+        use_cases, "send_poll", lambda name, table, *, outcome: polls.append(f"{name} {table} {outcome}")
+    )
     only_event(make(QUIET, TransientError("the catalog timed out"), NEWS))
     assert polls == [f"flights nyc.flights {outcome}" for outcome in ("empty", "failed", "due")]

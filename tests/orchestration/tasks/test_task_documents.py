@@ -71,4 +71,4 @@ def test_a_table_on_a_disk_of_one_machine_is_refused_for_a_cluster_before_a_batc
         pytest.raises(TerminalError, match=r"^the location of db\.events is file://.*, a disk of one machine, but the"),
     ):
         plan_batch(load_pipeline(path), None)
-    assert "without spark.cores.max in spark.conf each job takes all free cores of spark://master:7077" in caplog.text
+    assert "credentials cross the network to the workers of spark://master:7077 unencrypted" in caplog.text

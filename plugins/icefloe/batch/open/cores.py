@@ -11,7 +11,7 @@ from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes, natural
 
-__all__ = ["allocates_dynamically", "cores_of_an_executor", "local_cores", "tasks_at_once"]
+__all__ = ["cores_of_an_executor", "local_cores", "tasks_at_once"]
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,7 @@ Read in this order:
 
 - `submit`: starts an application and waits for it
 - `job`: the body of ``spark_jobs/*.py``, which ends with its submitter
-- `engine`: one Spark task per map task or reduce range
-- `workers`: errors that another machine may not meet, and libraries of workers
+- `engine`: one Spark task per map task or reduce range; the libraries of workers
 - `master`: the Spark of a connection; its memory, environment, authentication and encryption
 """
 

@@ -1,11 +1,16 @@
-"""The Spark engine: one Spark task per number; secrets travel inside the closure."""
+"""The Spark engine: one Spark task per number; secrets travel inside the closure.
 
+Workers import this before their libraries are known to be the driver's, so it imports none of them.
+"""
+
+import pickle
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from icefloe.engines.spark.workers import CheckedTask, WorkerLibraries, final_result
-from icefloe.errors import TransientError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.redacted_output import outgoing_errors, outgoing_logs
 from icefloe.redaction.hidden import redacted_foreign
 
@@ -50,7 +55,7 @@ class SparkEngine:
         call = CheckedTask(function) if self._checks_libraries else function
         most_tries = self._most_tries()
 
-        def apply(partition: Iterable[int]) -> Iterator[_Result | WorkerLibraries]:
+        def apply(partition: Iterable[int]) -> "Iterator[_Result | WorkerLibraries]":
             # The executor's log and the driver get an error from here with all its causes.
             with outgoing_logs(), outgoing_errors():
                 for number in partition:
@@ -65,7 +70,7 @@ class SparkEngine:
 
     def _most_tries(self) -> int:
         """Tries of a task with which Spark ends the job; 1 without other machines."""
-        # Workers import this module before their libraries are known to be the driver's; the master needs some of them.
+        # The master needs some of the libraries.
         from icefloe.engines.spark.master import runs_in_driver
 
         if runs_in_driver(self._spark.master):
@@ -73,7 +78,7 @@ class SparkEngine:
         return int(self._spark.getConf().get("spark.task.maxFailures") or "4")
 
 
-def _of_same_libraries(answer: _Result | WorkerLibraries) -> _Result:
+def _of_same_libraries(answer: "_Result | WorkerLibraries") -> _Result:
     if isinstance(answer, WorkerLibraries):
         raise answer.as_error()
     return answer
@@ -96,3 +101,81 @@ def _last_words(error: "Py4JJavaError") -> str:
     raised = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace", "... "))]
     said = " ... ".join(dict.fromkeys([lines[0], raised[-1]])) if raised else str(error.java_exception)
     return redacted_foreign(said)
+
+
+def final_result(result: _Result, *, most_tries: int) -> _Result:
+    """The result of a task, whose error names this host if there are others.
+
+    Raises:
+        TransientError: another machine may not meet the error, and Spark has tries of ``most_tries`` left.
+    """
+    error = getattr(result, "error", None)
+    if most_tries == 1 or not isinstance(error, IcefloeError):
+        return result
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    has_tries = context is not None and context.attemptNumber() + 1 < most_tries
+    if has_tries and isinstance(error, TransientError) and not error.is_met_everywhere:
+        raise error
+    outcome: Any = result
+    named: _Result = outcome._replace(error=error.restated(f"{error.sentence}; it ran on host {socket.gethostname()}"))
+    return named
+
+
+_LIBRARIES: Final = ("pyarrow", "numpy", "obstore", "lz4", "pyroaring", "pyiceberg", "pydantic")
+
+
+class WorkerLibraries(NamedTuple):
+    """The libraries of a worker that are not the driver's; None if missing. Its task was not begun."""
+
+    versions: Mapping[str, str | None]
+
+    def as_error(self) -> TerminalError:
+        """The error that names every difference: rows and documents pass between driver and workers."""
+        return TerminalError(
+            f"the Spark workers have {', '.join(_differences(found_libraries(), self.versions))}: run them from the "
+            "driver's environment, which `make env` packs for spark.archives, or from the same image"
+        )
+
+
+class CheckedTask(Generic[_Result]):
+    """A function unpacked only in workers with the driver's libraries: its modules need them.
+
+    Each worker looks with each task: a job that asks first would take a second of every phase and ask one worker.
+    """
+
+    def __init__(self, function: Callable[[int], _Result]) -> None:
+        from pyspark.serializers import CloudPickleSerializer
+
+        self._driver = found_libraries()
+        self._packed: bytes = CloudPickleSerializer().dumps(function)
+
+    def __call__(self, number: int) -> _Result | WorkerLibraries:
+        """Without the driver's libraries: those of this worker."""
+        found = found_libraries()
+        if found != self._driver:
+            return WorkerLibraries(found)
+        function: Callable[[int], _Result] = pickle.loads(self._packed)  # noqa: S301 - the driver's own
+        return function(number)
+
+
+def found_libraries() -> dict[str, str | None]:
+    """The versions here; None for a library that is not installed."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"Python": python, **{name: _version(name) for name in _LIBRARIES}}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _differences(driver: Mapping[str, str | None], worker: Mapping[str, str | None]) -> Iterator[str]:
+    for name, found in driver.items():
+        if worker[name] is None and found is not None:
+            yield f"no {name}"
+        elif worker[name] != found:
+            yield f"{name} {worker[name]} instead of {found}"

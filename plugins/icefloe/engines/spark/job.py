@@ -12,7 +12,6 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.batch.phase_record import TrackedApplication
 from icefloe.batch.phases import run_phase
-from icefloe.batch.plan_document import split_plan_url
 from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import runs_in_driver
 from icefloe.errors import IcefloeError, TransientError
@@ -66,17 +65,17 @@ def _is_there(pid: int) -> bool:
 def run_job(phase: Phase, arguments: Sequence[str]) -> int:
     """Runs a phase on Spark; leaves an error next to the plan for the process that started it.
 
+    Args:
+        arguments: the plan's URI.
+
     Returns:
-        Exit code: 0, 65 if retrying cannot help, 75 if it may, 2 for wrong arguments.
+        Exit code: 0, 65 if retrying cannot help, 75 if it may.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    fault = _fault_of(arguments)
-    if fault is not None:
-        sys.stderr.write(f"{phase}{fault}\n")
-        return 2
+    [plan_url] = arguments
     end_with_submitter(os.environ)
     with outgoing_logs(), outgoing_errors():
-        batch = BatchReference.from_environment(arguments[0])
+        batch = BatchReference.from_environment(plan_url)
         try:
             with _spark_application(batch, phase) as (engine, application):
                 run_phase(phase, batch, engine, application=application)
@@ -85,17 +84,6 @@ def run_job(phase: Phase, arguments: Sequence[str]) -> int:
             FailedAttempt.save(batch, phase, os.environ.get(ATTEMPT_VARIABLE, "none"), error)
             return error.exit_code
     return 0
-
-
-def _fault_of(arguments: Sequence[str]) -> str | None:
-    """The end of a sentence; None if they are one plan's URI."""
-    if len(arguments) != 1:
-        return f" takes one argument, the plan's URI; found {len(arguments)}"
-    try:
-        split_plan_url(arguments[0])
-    except ValueError as error:
-        return f": {error}"
-    return None
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from icefloe.units import time_of_ms
 
 __all__ = [
     "MAIN",
-    "Commits",
     "CursorDistance",
     "ExpiredHistoryError",
     "History",

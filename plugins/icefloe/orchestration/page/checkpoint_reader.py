@@ -10,8 +10,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from icefloe.batch.context.session import batch_url
@@ -27,6 +26,8 @@ from icefloe.storage.store import Store
 from icefloe.threads import Lanes
 
 logger = logging.getLogger(__name__)
+
+Key = TypeVar("Key")
 
 _THREADS: Final = 16
 _RETRY_SECONDS: Final = 30.0
@@ -45,6 +46,20 @@ class Found:
 
     value: Any = None
     sentence: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A document to read.
+
+    Attributes:
+        name: of the document, in sentences; looks with one name share their answers.
+        lane: its store or catalog. A silent one holds up only its own lane.
+    """
+
+    name: str
+    read: Callable[[], object]
+    lane: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,28 +102,22 @@ class DocumentCache:
         self._known: dict[str, _Known] = {}
         self._known_bytes = 0
 
-    def get(
-        self, looks: Mapping[str, Callable[[], object]], *, lanes: Mapping[str, str] = MappingProxyType({})
-    ) -> dict[str, Found]:
-        """The answer of each look, by its key. All looks begin at once; the call waits no longer than the deadline.
+    def get(self, looks: Mapping[Key, Look]) -> dict[Key, Found]:
+        """The answer of each look, by its key. All looks begin at once; the call waits no longer than the deadline."""
+        futures = {key: self._begin(look) for key, look in looks.items()}
+        wait([future for future in futures.values() if future is not None], timeout=self._deadline_seconds)
+        return {key: self._answer(look.name, futures[key]) for key, look in looks.items()}
 
-        Args:
-            lanes: the store or catalog of each look, by its key. A silent one holds up only its own lane.
-        """
-        futures = {key: self._look(key, look, lanes.get(key, "")) for key, look in looks.items()}
-        waiting = {key: future for key, future in futures.items() if future is not None}
-        wait(waiting.values(), timeout=self._deadline_seconds)
-        return {key: self._answer(key, waiting.get(key)) for key in looks}
-
-    def _look(self, key: str, look: Callable[[], object], lane: str) -> Future[Found] | None:
+    def _begin(self, look: Look) -> Future[Found] | None:
         """The look that is under way; None: the known answer counts."""
+        key = look.name
         try:
             with self._lock:
                 known = self._known.get(key)
                 if known is not None and time.monotonic() < known.counts_until:
                     return None
                 if key not in self._under_way:
-                    self._under_way[key] = self._lanes.submit(lane, partial(self._run, key, look))
+                    self._under_way[key] = self._lanes.submit(look.lane, partial(self._run, key, look.read))
                 return self._under_way[key]
         except MemoryError as error:
             # There is no thread for it.
@@ -221,11 +230,11 @@ class CheckpointReader:
 
     def statuses(self, pipelines: Mapping[str, Pipeline]) -> dict[str, Found]:
         """The status of each pipeline, by the given keys."""
-        names = {key: f"{_STATUS} of {key} in {pipeline.checkpoint_url}" for key, pipeline in pipelines.items()}
-        looks = {names[key]: partial(_read, pipeline, _STATUS) for key, pipeline in pipelines.items()}
-        lanes = {names[key]: _lane(pipeline) for key, pipeline in pipelines.items()}
-        found = self._changing.get(looks, lanes=lanes)
-        return {key: found[name] for key, name in names.items()}
+        looks = {
+            key: _look(pipeline, f"{_STATUS} of {key}", partial(_read, pipeline, _STATUS))
+            for key, pipeline in pipelines.items()
+        }
+        return self._changing.get(looks)
 
     def reports(
         self, pipeline: Pipeline, batch_numbers: Iterable[int], *, backfill_id: str | None = None
@@ -233,22 +242,30 @@ class CheckpointReader:
         """The reports of some batches. They never change; a missing one may be written later."""
         prefix = "" if backfill_id is None else f"{backfill_prefix(backfill_id)}/"
         keys = {number: f"{prefix}{report_key(number)}" for number in batch_numbers}
-        # A pipeline may be given another checkpoint under its old name, so the place is part of the cache's key.
-        names = {number: f"{key} of {pipeline.name} in {pipeline.checkpoint_url}" for number, key in keys.items()}
-        looks: dict[str, Callable[[], Any]] = {
-            names[number]: partial(_read_report, pipeline, key) for number, key in keys.items()
-        }
-        found = self._fixed.get(looks, lanes=dict.fromkeys(looks, _lane(pipeline)))
-        return {number: found[name] for number, name in names.items()}
+        return self._fixed.get(
+            {
+                number: _look(pipeline, f"{key} of {pipeline.name}", partial(_read_report, pipeline, key))
+                for number, key in keys.items()
+            }
+        )
 
     def phases(
         self, pipeline: Pipeline, batch_number: int, *, backfill_id: str | None = None
     ) -> list[dict[str, object]]:
         """Phase records of an open batch; none if unreadable."""
-        key = f"the phases of {pipeline.name} {backfill_id or ''} {batch_number} in {pipeline.checkpoint_url}"
-        look = partial(_read_phases, pipeline, batch_number, backfill_id)
-        found = self._changing.get({key: look}, lanes={key: _lane(pipeline)})[key]
-        return found.value or []
+        name = f"the phases of {pipeline.name} {backfill_id or ''} {batch_number}"
+        look = _look(pipeline, name, partial(_read_phases, pipeline, batch_number, backfill_id))
+        return self._changing.get({"": look})[""].value or []
+
+
+def _look(pipeline: Pipeline, name: str, read: Callable[[], object]) -> Look:
+    url = urlsplit(pipeline.checkpoint_url)
+    # A pipeline may be given another checkpoint under its old name, so the place is part of the document's name.
+    return Look(
+        name=f"{name} in {pipeline.checkpoint_url}",
+        read=read,
+        lane=f"{url.scheme}://{url.netloc} {pipeline.storage_conn_id}",
+    )
 
 
 def _read_phases(pipeline: Pipeline, batch_number: int, backfill_id: str | None) -> list[dict[str, Any]]:
@@ -282,11 +299,6 @@ def _read_report(pipeline: Pipeline, key: str) -> object:
     if report is None:
         raise TerminalError(f"there is no {key} in {pipeline.checkpoint_url}")
     return report
-
-
-def _lane(pipeline: Pipeline) -> str:
-    url = urlsplit(pipeline.checkpoint_url)
-    return f"{url.scheme}://{url.netloc} {pipeline.storage_conn_id}"
 
 
 def _open(pipeline: Pipeline, url: str) -> Store:

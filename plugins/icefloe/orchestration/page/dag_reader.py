@@ -230,16 +230,21 @@ def _with_tasks(session: Session, rows: Iterable[Any]) -> list[RunState]:
     ids = {(run.dag_id, run.run_id): run.id for run in runs}
     values = _xcoms(session, list(ids.values()))
     wanted = TaskInstance.run_id.in_({run_id for _, run_id in ids}) & TaskInstance.dag_id.in_({dag for dag, _ in ids})
-    columns = (
-        TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.state, TaskInstance.try_number,
-        TaskInstance.max_tries, TaskInstance.start_date, TaskInstance.end_date, TaskInstance.scheduled_dttm,
-        TaskInstance.queued_dttm,
+    facts = (
+        TaskInstance.task_id, TaskInstance.state, TaskInstance.try_number, TaskInstance.max_tries,
+        TaskInstance.start_date.label("started_at"), TaskInstance.end_date.label("ended_at"),
+        TaskInstance.scheduled_dttm.label("scheduled_at"), TaskInstance.queued_dttm.label("queued_at"),
     )  # fmt: skip
     tasks: dict[int, dict[str, TaskState]] = defaultdict(dict)
-    for row in session.execute(select(*columns).where(wanted)):
-        number = ids.get((row.dag_id, row.run_id))
+    for dag_id, run_id, *found in session.execute(
+        select(TaskInstance.dag_id, TaskInstance.run_id, *facts).where(wanted)
+    ):
+        task = dict(zip((fact.key for fact in facts), found, strict=True))
+        number, task_id = ids.get((dag_id, run_id)), task["task_id"]
         if number is not None:
-            tasks[number][row.task_id] = _task(row, values.get((number, row.task_id), {}))
+            passed_on = values.get((number, task_id), {})
+            trouble, result = _mapping(passed_on.get(TROUBLE)), _mapping(passed_on.get(_RESULT))
+            tasks[number][task_id] = TaskState(**task, trouble=trouble, result=result)
     return [
         RunState(
             run_id=run.run_id,
@@ -251,21 +256,6 @@ def _with_tasks(session: Session, rows: Iterable[Any]) -> list[RunState]:
         )
         for run in runs
     ]
-
-
-def _task(row: Any, values: Mapping[str, Any]) -> TaskState:
-    return TaskState(
-        task_id=row.task_id,
-        state=row.state,
-        try_number=row.try_number,
-        max_tries=row.max_tries,
-        started_at=row.start_date,
-        ended_at=row.end_date,
-        scheduled_at=row.scheduled_dttm,
-        queued_at=row.queued_dttm,
-        trouble=_mapping(values.get(TROUBLE)),
-        result=_mapping(values.get(_RESULT)),
-    )
 
 
 def _xcoms(session: Session, run_ids: list[int]) -> _Values:

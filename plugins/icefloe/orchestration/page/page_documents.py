@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -17,7 +17,7 @@ from icefloe.iceberg.history.history import History
 from icefloe.iceberg.table import Table
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.page.batch_page import batch_document, runs_by_batch
-from icefloe.orchestration.page.checkpoint_reader import CheckpointReader, DocumentCache, Found
+from icefloe.orchestration.page.checkpoint_reader import CheckpointReader, DocumentCache, Found, Look
 from icefloe.orchestration.page.dag_reader import DagReader, DagState
 from icefloe.orchestration.page.pipeline_page import (
     newest_batch,
@@ -45,20 +45,19 @@ class TableWatch:
 
     def looks(self, statuses: Mapping[str, tuple[Pipeline, Found]]) -> dict[str, Found]:
         """The last look at each pipeline's table, by the given keys; empty before the first."""
-        names: dict[str, str] = {}
-        looks: dict[str, Callable[[], Any]] = {}
-        lanes: dict[str, str] = {}
+        looks = {}
         for key, (pipeline, status) in statuses.items():
             if status.value is None and status.sentence is not None:
                 continue  # nobody knows the cursor
             written = status.value or {}
-            # With the cursor in the key: after a batch, a look from before it is not an old answer but none.
+            # With the cursor in the name: after a batch, a look from before it is not an old answer but none.
             cursor = f"{written.get('cursor_snapshot_id')} {written.get('load_part')}"
-            name = names[key] = f"{pipeline.table} of {key} since {cursor}"
-            looks[name] = partial(_look, pipeline, written)
-            lanes[name] = str(pipeline.catalog)
-        found = self._cache.get(looks, lanes=lanes)
-        return {key: found[name] for key, name in names.items()}
+            looks[key] = Look(
+                name=f"{pipeline.table} of {key} since {cursor}",
+                read=partial(_look, pipeline, written),
+                lane=str(pipeline.catalog),
+            )
+        return self._cache.get(looks)
 
 
 def as_of_now(status: Found, look: Found) -> Found:
@@ -205,8 +204,8 @@ class PageDocuments:
         dag = self._dag(session, dag_id)
         found, pipeline = Found(), dag.facts.pipeline
         if pipeline is not None:
-            key = f"the history of {pipeline.table} ({pipeline.name})"
-            found = self._histories.get({key: partial(_load, pipeline)})[key]
+            name = f"the history of {pipeline.table} ({pipeline.name})"
+            found = self._histories.get({"": Look(name=name, read=partial(_load, pipeline))})[""]
         return {
             "now": datetime.now(UTC).isoformat(),
             "pipeline": pipeline_row(dag, *self._status(dag), now=datetime.now(UTC)),

@@ -25,23 +25,34 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
-from icefloe.flow import FlowTask, Phase, Route, batch_tasks
+from icefloe.flow import FlowTask, Route, batch_tasks
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections import master_of, resolve_credentials
 from icefloe.orchestration.tasks.plugin_parts import current_writer
 from icefloe.orchestration.tasks.task_documents import CommittedBatch, NothingToDo, PlanResult
-from icefloe.orchestration.telemetry import PhasePlaces, send_batch, send_report, send_status
+from icefloe.orchestration.telemetry import send_batch, send_poll, send_report, send_status
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 from icefloe.units import id_json
 
-__all__ = ["clean_up_batch", "coalesce_batch", "commit", "plan_batch"]
+__all__ = ["commit", "plan_batch"]
 
 logger = logging.getLogger(__name__)
 
 _NOTHING: Final = Work(has_open_batch=False, has_new_snapshot=False, head_snapshot_id=None)
+
+
+def look(pipeline: Pipeline) -> Work:
+    """Looks for work and counts the look."""
+    try:
+        work = work_of(pipeline)
+    except TransientError:
+        send_poll(pipeline.name, pipeline.table, outcome="failed")
+        raise
+    send_poll(pipeline.name, pipeline.table, outcome="due" if work.is_due else "empty")
+    return work
 
 
 def work_of(pipeline: Pipeline) -> Work:
@@ -63,8 +74,8 @@ def plan_batch(
         try:
             session = _session(pipeline, current_writer())
             phases = phases_of(pipeline)
-            for advice in phases.advice:
-                logger.warning("%s: %s", pipeline.name, advice)
+            if phases.advice is not None:
+                logger.warning("%s: %s", pipeline.name, phases.advice)
             phases.check_session(session)
             opened = open_and_plan(session, request, cores=phases.cores)
         except (UnknownTableError, UnknownBranchError):
@@ -135,26 +146,19 @@ def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, obj
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
 
 
-def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch, str | None]:
-    """Commits the batch that plan passed on, or takes the report of the run that did.
-
-    Returns:
-        The batch; and the time of an earlier commit, None if this try committed it.
-    """
-    committed_before_at: str | None = None
+def commit(pipeline: Pipeline, plan_result: PlanResult) -> CommittedBatch:
+    """Commits the batch that plan passed on, or takes the report of the run that did."""
     writer = current_writer()
     reference = reference_of(pipeline, plan_result, writer)
     try:
         # No Spark application is started from here, so that its connection need not be there.
         report = PhaseRunner(pipeline=pipeline.expanded(os.environ)).commit(reference)
+        send_report(report)
     except BatchFinished as finished:
         report = finished.report
-        committed_before_at = report.committed_at
-    else:
-        send_report(report)
     if report.backfill_id is None:
         _publish_commit(pipeline, report, writer)
-    batch: CommittedBatch = {
+    return {
         "batch_number": report.batch.batch_number,
         "backfill_id": report.backfill_id,
         "route": report.route.value,
@@ -167,28 +171,11 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch,
         "sink_path": plan_result["sink_path"],
         "delivery": None if report.delivery is None else asdict(report.delivery),
     }
-    return batch, committed_before_at
 
 
 def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:
     """Deletes files that phases of a committed batch passed on, if they remain."""
     clean_up_finished(reference_of(pipeline, plan_result))
-
-
-def places_of(pipeline: Pipeline, phase: str, plan_result: PlanResult) -> PhasePlaces:
-    """A batch's table and the place where a phase makes its changes arrive, for lineage.
-
-    Staged files are no such place: the sink is, once the batch was delivered to it.
-    """
-    reference = reference_of(pipeline, plan_result)
-    running = reference.open()
-    sink_url = None
-    if Phase(phase) is Phase.DELIVER:
-        delivery = reference.delivery
-        sink_url = None if delivery is None else delivery.url
-    elif Phase(phase) is not Phase.SHUFFLE_WRITE and not reference.settings.delivers:
-        sink_url = reference.settings.changes_folder.path
-    return PhasePlaces(table=running.plan.table, table_location=running.plan.table_location, sink_url=sink_url)
 
 
 def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:

@@ -85,16 +85,21 @@ def _report(pipeline: Pipeline | None, task_id: str, sentence: str, *, is_final:
     else:
         dag_id, is_last_try = run["dag_run"].dag_id, run["ti"].try_number > run["ti"].max_tries
         _leave_beside_task(run["ti"], sentence)
+    _record(pipeline, task_id, sentence, dag_id=dag_id, is_final=is_final or is_last_try)
+
+
+def _record(
+    pipeline: Pipeline, task_id: str, sentence: str, *, dag_id: str | None, is_final: bool, is_lost: bool = False
+) -> None:
     try:
         from icefloe.batch.status import Trouble
         from icefloe.orchestration.tasks.calls import record_trouble
         from icefloe.orchestration.telemetry import send_failure
     except IcefloeError:
         return  # PyIceberg's configuration is wrong; the sentence says so
-    trouble = Trouble.now(sentence, phase=task_id, is_final=is_final or is_last_try)
-    send_failure(dag_id or pipeline.name, pipeline.table, task_id, is_final=trouble.is_final)
-    if dag_id != f"{pipeline.name}__backfill":
-        record_trouble(pipeline, trouble, dag_id=dag_id)
+    send_failure(dag_id or pipeline.name, pipeline.table, task_id, is_final=is_final, is_lost=is_lost)
+    if dag_id in (None, pipeline.name):
+        record_trouble(pipeline, Trouble.now(sentence, phase=task_id, is_final=is_final), dag_id=dag_id)
 
 
 def _masked(sentence: str) -> str:
@@ -128,17 +133,11 @@ class LostTask:
         """Records the loss in counts and status."""
         if context.get("exception") is not None:
             return
-        from icefloe.batch.status import Trouble
-        from icefloe.orchestration.tasks.calls import record_trouble
-        from icefloe.orchestration.telemetry import send_failure
-
-        task_instance, dag_id = context["ti"], context["ti"].dag_id
+        task_instance = context["ti"]
         task_id, is_final = task_instance.task_id, task_instance.try_number > task_instance.max_tries
         sentence = (
             f"{task_id} ended without a word: it was killed, most often because memory ran out, its worker was lost, "
             "or none took it; see its log, and clear the task to go on where it stopped"
         )
         logger.error("%s", sentence)
-        send_failure(dag_id, self._pipeline.table, task_id, is_final=is_final, is_lost=True)
-        if dag_id == self._pipeline.name:
-            record_trouble(self._pipeline, Trouble.now(sentence, phase=task_id, is_final=is_final), dag_id=dag_id)
+        _record(self._pipeline, task_id, sentence, dag_id=task_instance.dag_id, is_final=is_final, is_lost=True)

@@ -80,13 +80,11 @@ class TableSnapshotSensor(BaseSensorOperator):
         with airflow_failures("wait_for_snapshot", self.pipeline):
             if "error" in event:
                 raise (TerminalError if event["is_terminal"] else TransientError)(event["error"])
-        if not event["is_due"]:
+        if event["is_due"]:
+            logger.info("%s", self._place(event["snapshot_id"]))
+        else:
             quiet = timedelta(seconds=self.timeout)
             logger.info("%s stayed quiet for %s: the run goes on and finds nothing to do", self.pipeline.table, quiet)
-        elif event["snapshot_id"] is None:
-            logger.info("%s has no snapshot: %s begins here", self.pipeline.table, self.pipeline.name)
-        else:
-            logger.info("%s is at snapshot %s now", self.pipeline.table, event["snapshot_id"])
         return self._result(snapshot_id=event["snapshot_id"])
 
     def _first_look(self) -> "Work | None":
@@ -101,27 +99,15 @@ class TableSnapshotSensor(BaseSensorOperator):
             return None
 
     def _look(self) -> "Work":
-        from icefloe.orchestration.tasks.calls import work_of
-        from icefloe.orchestration.telemetry import send_poll
+        from icefloe.orchestration.tasks.calls import look
 
-        try:
-            work = work_of(self.pipeline)
-        except TransientError:
-            send_poll(self.pipeline.name, self.pipeline.table, outcome="failed")
-            raise
-        send_poll(self.pipeline.name, self.pipeline.table, outcome="due" if work.is_due else "empty")
-        name, table, head = self.pipeline.name, self.pipeline.table, work.head_snapshot_id
-        if work.has_open_batch:
-            logger.info("%s has an open batch, which is resumed before anything new is read", name)
-        elif work.has_new_snapshot and head is not None:
-            logger.info("%s is at snapshot %d, which %s has not delivered", table, head, name)
-        elif work.has_new_snapshot:
-            logger.info("%s has no snapshot: %s begins here", table, name)
-        elif head is not None:
-            logger.info("%s is still at snapshot %d, which %s has delivered", table, head, name)
-        else:
-            logger.info("%s has no snapshot on branch %s yet", table, self.pipeline.branch)
+        work = look(self.pipeline)
+        found = "an open batch" if work.has_open_batch else "new snapshots" if work.has_new_snapshot else "no news"
+        logger.info("%s has %s; %s", self.pipeline.name, found, self._place(work.head_snapshot_id))
         return work
+
+    def _place(self, snapshot_id: int | None) -> str:
+        return f"{self.pipeline.table} has {'no snapshot' if snapshot_id is None else f'snapshot {snapshot_id}'}"
 
     def _wait(self) -> NoReturn:
         from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger

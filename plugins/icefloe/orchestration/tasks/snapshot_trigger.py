@@ -7,12 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-# Reports a fault in PyIceberg's configuration before the provider imports PyIceberg, whose error quotes the file.
-import icefloe.iceberg  # noqa: F401
-
-# isort: split
-from airflow.providers.apache.iceberg.triggers.iceberg import IcebergTableSnapshotTrigger
-from airflow.triggers.base import TriggerEvent
+from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.flow import FlowTask
@@ -35,14 +30,14 @@ _LOOKS_AT_ONCE: Final = 8
 _WAITING: Final = FlowTask.WAIT_FOR_SNAPSHOT.value
 
 
-class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
+class PipelineSnapshotTrigger(BaseTrigger):
     """Fires once: when the pipeline has work, when its deadline has passed, or when a look failed for good.
 
-    The event has the provider's keys ``table``, ``branch``, ``snapshot_id`` and ``previous_snapshot_id``, and
-    ``is_due``: False if the deadline passed. A table without a snapshot may be due, too: a pipeline may begin with
-    ``from_now``. A failure carries ``error`` and ``is_terminal`` instead. The event only wakes the pipeline: the
-    checkpoint decides what is read. After a transient error it looks again until the deadline, and the pipeline's
-    status says what is wrong. Only a missing table is looked for no longer than some minutes.
+    The event has the keys of the Iceberg provider's trigger, ``table``, ``branch``, ``snapshot_id`` and
+    ``previous_snapshot_id``, and ``is_due``: False if the deadline passed. A table without a snapshot may be due, too:
+    a pipeline may begin with ``from_now``. A failure carries ``error`` and ``is_terminal`` instead. The event only
+    wakes the pipeline: the checkpoint decides what is read. After a transient error it looks again until the deadline,
+    and the pipeline's status says what is wrong. Only a missing table is looked for no longer than some minutes.
 
     Args:
         deadline: ISO 8601 with offset; absolute, so that a restart of the triggerer keeps it.
@@ -52,8 +47,7 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
     def __init__(
         self, *, pipeline: Mapping[str, object], deadline: str, first_look: str | None = None, **kwargs: object
     ) -> None:
-        # The provider refuses a table without a dot, and `${NAME}` may have none.
-        super().__init__(table="namespace.name", **kwargs)
+        super().__init__(**kwargs)
         self._fault: TransientError | None = None
         try:
             self._pipeline = pipeline_from_mapping(pipeline)
@@ -77,11 +71,7 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         return path, {"pipeline": self.pipeline, "deadline": self.deadline, "first_look": self.first_look}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Polls until there is work or the deadline has passed.
-
-        The provider's own loop looks in asyncio's few threads, shared by all triggers. A handful of silent catalogs
-        would hold up every other pipeline.
-        """
+        """Polls until there is work or the deadline has passed."""
         if self._fault is not None:
             yield TriggerEvent({"error": self._fault.sentence, "is_terminal": False})
             return
@@ -131,25 +121,20 @@ class PipelineSnapshotTrigger(IcebergTableSnapshotTrigger):
         return TriggerEvent({**place, "snapshot_id": snapshot_id, "previous_snapshot_id": None, "is_due": is_due})
 
     def _due_work(self) -> "Work | None":
-        # The provider's poll compares heads. Ours asks for work: by our catalog, with our errors.
         # It runs in a thread of its lane, and so does the import, which would hold up every other trigger for a second.
-        from icefloe.orchestration.tasks.calls import AbsencePatience, end_trouble, work_of
+        from icefloe.orchestration.tasks.calls import AbsencePatience, end_trouble, look
         from icefloe.orchestration.tasks.failures import report_trouble
-        from icefloe.orchestration.telemetry import send_poll
 
         filter_root_logs()
-        name, table = self._pipeline.name, self._pipeline.table
         absence = self._absence = self._absence or AbsencePatience()
         try:
-            work = work_of(self._pipeline)
+            work = look(self._pipeline)
         except TransientError as error:
-            send_poll(name, table, outcome="failed")
             absence.note(error)
             if self._count_failure(error):
                 self._may_be_in_trouble = True
                 report_trouble(self._pipeline, _WAITING, error.sentence)
             return None
-        send_poll(name, table, outcome="due" if work.is_due else "empty")
         absence.note(None)
         self._failed_looks, self._last_failure = 0, None
         if work.is_due:

@@ -2,7 +2,7 @@
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException
@@ -15,8 +15,6 @@ from icefloe.orchestration.tasks.task_documents import given_by_plan
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
-    from airflow.providers.openlineage.extractors import OperatorLineage
-
     from icefloe.engines.phase_runner import PhaseRunner
 
 
@@ -59,14 +57,6 @@ class SparkPhaseOperator(BaseOperator):
             with suppress(BatchFinished), ends_well_if_finished(reference):
                 self._phases = phases_of(self.pipeline)
                 self._phases.run(Phase(self.phase), reference)
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> "OperatorLineage":
-        """The table and the sink, for OpenLineage's provider."""
-        from icefloe.orchestration.tasks.calls import places_of
-        from icefloe.orchestration.telemetry import phase_lineage
-
-        plan_result = task_instance.xcom_pull(task_ids="plan")
-        return phase_lineage(places_of(self.pipeline.expanded(os.environ), self.phase, plan_result))
 
     def on_kill(self) -> None:
         """Ends spark-submit with driver and executors, or keeps a job from beginning."""
