@@ -88,7 +88,7 @@ def measured(rows: int, files: int, target_mib: int) -> MoveFigures:
             shuffled_mib=round(sum(each.size_bytes for each in _data_files(batch)) / 2**20, 1),
             write_cpu_seconds=round(write_cpu_seconds, 1),
             tasks=len(ranges),
-            rows=max(each.most_rows for each in ranges),
+            rows=max(each.rows for each in ranges),
             mib=round(max(each.size_bytes for each in ranges) / 2**20, 1),
             cpu_seconds=round(max(engine.cpu_seconds[0]), 2),
             rest_cpu_seconds=round(rest_cpu_seconds, 1),

@@ -17,7 +17,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.table import table_name
-from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import MapOutputLog, read_committed_output
 from icefloe.shuffle.extents import CollectedBlocks
@@ -72,7 +72,7 @@ def run_map_task(inputs: MapInputs, fast_ways: tuple[FastWay, ...] = tuple(FastW
 def measure(folder: BatchFolder) -> MapTaskResult:
     """The output of the map task, and the Arrow size of its rows."""
     [record] = MapOutputLog(folder.store).records([0])
-    schema = block_schema(folder.shape.delivered.arrow)
+    schema = BlockRows.schema(folder.shape.delivered.arrow)
     partitions = folder.plan.num_partitions
     output = read_committed_output(folder.store, record, schema=schema, num_partitions=partitions)
     with CollectedBlocks(partitions) as collected:

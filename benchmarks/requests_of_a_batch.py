@@ -34,7 +34,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_batch import find_work
 from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from icefloe.storage.requests import RequestKind, Requests
 from support.known_key import known_bits
 
@@ -202,7 +202,7 @@ def _session(name: str = "rows", table: str = "db.rows", **keys: Any) -> Pipelin
     }  # fmt: skip
     path = FOLDER / f"{name}.yaml"
     path.write_text(json.dumps(document))
-    return PipelineSession.open(load_pipeline(path), credentials=Credentials(), environ=os.environ)
+    return PipelineSession.open(Pipeline.load(path), credentials=Credentials(), environ=os.environ)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from rich.table import Table as Printed
 
 from icefloe.changes.columns import ChangeColumns
 from icefloe.engines.run_batch import run_batch
+from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.sink import Sink, open_sink
 from support.pipelines.workspace import Workspace
@@ -216,11 +217,10 @@ def seconds_until_visible(folder: Path, sink: dict[str, Any]) -> float:
     """From the commit of changes until the sink holds all of them, by a run without Airflow."""
     from icefloe.batch.context.session import PipelineSession
     from icefloe.batch.run_settings import Credentials
-    from icefloe.pipeline.pipeline_file import load_pipeline
 
     folder.mkdir(parents=True)
     lab = Workspace.create(folder)
-    pipeline = load_pipeline(lab.pipeline(engine="local", sink=sink), environ=os.environ)
+    pipeline = Pipeline.load(lab.pipeline(engine="local", sink=sink), environ=os.environ)
 
     def run() -> None:
         session = PipelineSession.open(pipeline, credentials=Credentials(), environ=os.environ)

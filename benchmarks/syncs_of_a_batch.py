@@ -20,7 +20,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 
 FOLDER: Final = Path(__file__).parents[1] / ".cache" / "syncs_of_a_batch"
 ROWS: Final = 300_000
@@ -59,7 +59,7 @@ def _delivered() -> float:
     """The seconds of one batch."""
     for name in ("storage", "changes"):
         shutil.rmtree(FOLDER / name, ignore_errors=True)
-    session = PipelineSession.open(load_pipeline(_pipeline()), credentials=Credentials(), environ=os.environ)
+    session = PipelineSession.open(Pipeline.load(_pipeline()), credentials=Credentials(), environ=os.environ)
     started = perf_counter()
     run_batch(session, environ=os.environ)
     return perf_counter() - started

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import dump_document
-from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.committed_output import MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.index_file import PartitionStatistics, encode_index, encode_statistics
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
@@ -128,7 +128,7 @@ def _template(generator: np.random.Generator, schema: pa.Schema, num_partitions:
         data=StoredFile(key=f".0.{'a' * 32}.data", size_bytes=int(lengths.sum()), crc32=0),
         index=StoredFile(key=f".0.{'a' * 32}.index", size_bytes=len(index), crc32=zlib.crc32(index)),
         num_partitions=num_partitions,
-        schema_fingerprint=schema_fingerprint(block_schema(schema)),
+        schema_fingerprint=schema_fingerprint(BlockRows.schema(schema)),
         largest_block_bytes=_BLOCK_BYTES[1] * 4,
         rows=sum(each.rows for each in ordinals),
         ordinals=ordinals,

@@ -30,7 +30,6 @@ from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import load_pipeline
 
 __all__ = ["follow", "main"]
 
@@ -43,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("pipeline", type=Path, help="the pipeline file that Airflow follows")
     parser.add_argument("--brief", action="store_true", help="one change that adds rows and one that updates some")
     options = parser.parse_args(arguments)
-    pipeline = load_pipeline(options.pipeline)
+    pipeline = Pipeline.load(options.pipeline)
     progress = Progress(Console(file=sys.stdout, width=110))
     try:
         table = FlightsTable.create_in(load_catalog(CATALOG))

@@ -31,7 +31,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.batch.verify.verify_delivery import verify_delivery
 from icefloe.errors import IcefloeError
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 
 __all__ = ["SINKS", "main"]
 
@@ -134,7 +134,7 @@ def open_session(pipeline: Path) -> PipelineSession:
     # It imports Airflow, which reads its environment then.
     from icefloe.orchestration.connections import resolve_credentials
 
-    loaded = load_pipeline(pipeline)
+    loaded = Pipeline.load(pipeline)
     return PipelineSession.open(loaded, credentials=resolve_credentials(loaded), environ=os.environ)
 
 

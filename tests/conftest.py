@@ -87,9 +87,9 @@ def _nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _no_store_was_met() -> None:
     """Forgets what a test learned of stores by their addresses: the system gives a port to more servers than one."""
-    from icefloe.storage.clients import health_of_store
+    from icefloe.patience import silence_of
 
-    health_of_store.cache_clear()
+    silence_of.cache_clear()
 
 
 @pytest.fixture(scope="module", autouse=True)

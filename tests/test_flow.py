@@ -1,10 +1,10 @@
 import pytest
 
-from icefloe.flow import ROUTE_TASKS, WORKING_TASKS, FlowTask, Phase, Route, phase_of, route_edges
+from icefloe.flow import WORKING_TASKS, FlowTask, Phase, Route
 
 
 def test_every_task_is_on_all_routes_or_on_one() -> None:
-    on_routes = [task for tasks in ROUTE_TASKS.values() for task in tasks]
+    on_routes = [task for route in Route for task in route.tasks()]
     assert len(on_routes) == len(set(on_routes))
     assert set(FlowTask) - set(on_routes) == {
         FlowTask.WAIT_FOR_SNAPSHOT, FlowTask.PLAN, FlowTask.ROUTE, FlowTask.DELIVER, FlowTask.COMMIT, FlowTask.CLEANUP,
@@ -15,13 +15,13 @@ def test_every_task_is_on_all_routes_or_on_one() -> None:
 def test_tasks_run_in_the_order_in_which_they_are_listed(delivers: bool) -> None:
     order = list(FlowTask)
     for route in Route:
-        edges = list(route_edges(route, delivers=delivers))
+        edges = list(route.edges(delivers=delivers))
         assert all(order.index(before) < order.index(after) for before, after in edges)
         assert (FlowTask.DELIVER in dict(edges)) is delivers
 
 
 def test_an_engine_runs_the_tasks_that_are_called_like_a_phase() -> None:
-    assert [phase_of(task) for task in FlowTask if phase_of(task)] == list(Phase)
+    assert [task.phase for task in FlowTask if task.phase] == list(Phase)
 
 
 def test_working_tasks_are_those_of_the_records() -> None:

@@ -12,7 +12,7 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import UsageError
 from icefloe.iceberg.table import Table
-from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption
+from icefloe.pipeline.settings import ChangesOption, CommitGroupsOption
 
 __all__ = ["read_changes"]
 

@@ -11,7 +11,7 @@ from threading import Event, Lock, Thread, current_thread
 from time import sleep
 from typing import Any, Final, TypeVar
 
-__all__ = ["BegunThread", "Lane", "Lanes", "map_in_threads"]
+__all__ = ["Lane", "Lanes", "map_in_threads"]
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")

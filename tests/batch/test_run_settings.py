@@ -14,7 +14,7 @@ from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import ShuffleSettings
 from support.pipelines.pipeline_files import write_pipeline
 from support.sinks.document_folder import registered
@@ -32,7 +32,7 @@ def opened(lab: Delivered, **keys: Any) -> BatchReference:
     """A batch that is planned, to be delivered to a folder of documents."""
     lab.pipeline(sink={"type": "documents", "folder": str(lab.target)}, **keys)
     session = PipelineSession.open(
-        load_pipeline(lab.folder / "events.yaml"), credentials=Credentials(), environ={}
+        Pipeline.load(lab.folder / "events.yaml"), credentials=Credentials(), environ={}
     )  # fmt: skip
     reference = open_and_plan(session).reference
     assert reference is not None
@@ -62,7 +62,7 @@ def test_values_that_help_a_batch_through_may_be_edited(lab: Delivered) -> None:
 def test_a_driver_gets_the_file_and_the_variables_that_it_names_and_no_others(tmp_path: Path) -> None:
     path = write_pipeline(tmp_path, filter="name = '${NAME}'", max_scan_bytes="${MOST}", columns=["name"])
     environ = {"NAME": "Ada", "MOST": "64MiB", "HOME": "/root"}
-    given = RunSettings.of(load_pipeline(path, environ=environ), backfill_id="start-7", writer=Writer(run="manual"))
+    given = RunSettings.of(Pipeline.load(path, environ=environ), backfill_id="start-7", writer=Writer(run="manual"))
     handed = given.to_environment()
     assert "/root" not in "".join(handed.values())
     found = RunSettings.from_environment(handed)

@@ -9,7 +9,7 @@ import pytest
 from icefloe.errors import TerminalError
 from icefloe.orchestration.page import page_documents
 from icefloe.orchestration.tasks.calls import work_of
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.fakes.rest_server import rest_server
 from support.pipelines.workspace import Workspace, icefloe
 
@@ -42,7 +42,7 @@ def test_a_circle_on_a_side_branch_disturbs_nobody(workspace: Workspace) -> None
     cursor = workspace.table.metadata.snapshots[0].snapshot_id
     with rest_server(with_circle(workspace, "a tail", "side", "tag"), workspace.table.metadata_location) as uri:
         pipeline = workspace.pipeline(catalog={"type": "rest", "uri": uri})
-        loaded = load_pipeline(pipeline)
+        loaded = Pipeline.load(pipeline)
         assert work_of(loaded).is_due
         assert len(page_documents._load(loaded)["snapshots"]) == 2
         assert page_documents._look(loaded, {"cursor_snapshot_id": str(cursor)})["lag_snapshots"] == 1
@@ -64,7 +64,7 @@ def test_a_circle_on_the_branch_that_is_read_is_one_sentence(workspace: Workspac
     )
     with rest_server(with_circle(workspace, form, ref, "branch"), workspace.table.metadata_location) as uri:
         pipeline = workspace.pipeline(catalog={"type": "rest", "uri": uri}, branch=ref)
-        loaded = load_pipeline(pipeline)
+        loaded = Pipeline.load(pipeline)
         assert work_of(loaded).is_due
         with pytest.raises(TerminalError, match=sentence):
             page_documents._load(loaded)

@@ -25,7 +25,7 @@ from pyiceberg.manifest import (
 from pyiceberg.typedef import Record
 
 from icefloe.orchestration.tasks.calls import work_of
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.catalogs import sql_properties
 from support.fakes.answering_server import answering_server
 from support.fakes.rest_server import rest_server
@@ -84,9 +84,9 @@ def test_no_command_imports_the_class_that_a_table_names(pipeline: Path, mark: P
 def test_neither_sensor_nor_page_imports_it(pipeline: Path, mark: Path) -> None:
     from icefloe.orchestration.page import page_documents
 
-    assert work_of(load_pipeline(pipeline)).is_due
-    assert len(page_documents._load(load_pipeline(pipeline))["snapshots"]) == 1
-    assert page_documents._look(load_pipeline(pipeline), {})["lag_snapshots"] == 1
+    assert work_of(Pipeline.load(pipeline)).is_due
+    assert len(page_documents._load(Pipeline.load(pipeline))["snapshots"]) == 1
+    assert page_documents._look(Pipeline.load(pipeline), {})["lag_snapshots"] == 1
     assert not mark.exists()
 
 

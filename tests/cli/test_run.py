@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from icefloe.cli.pipeline_session import credentials_here, warn_of_connections
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.workspace import Workspace, forked_module, icefloe, icefloe_process
 
 KEYS = [
@@ -149,7 +149,7 @@ def test_the_password_of_a_sink_is_found_in_the_environment(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     sink = {"type": "opensearch", "index": "events", "conn_id": "search"}
-    pipeline = load_pipeline(workspace.pipeline(sink=sink), environ={})
+    pipeline = Pipeline.load(workspace.pipeline(sink=sink), environ={})
     warn_of_connections(pipeline)
     assert "unknown outside Airflow: set AIRFLOW_CONN_SEARCH to it, in JSON" in caplog.text
     caplog.clear()
@@ -158,7 +158,7 @@ def test_the_password_of_a_sink_is_found_in_the_environment(
     assert caplog.text == ""
     assert credentials_here(pipeline).sink_connection["password"] == "pw"
     files = workspace.pipeline(sink={"type": "files", "path": "file:///x", "conn_id": "search"})
-    assert credentials_here(load_pipeline(files, environ={})).sink_connection == {}
+    assert credentials_here(Pipeline.load(files, environ={})).sink_connection == {}
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from icefloe.batch.context.batch_folder import BatchFileMissingError
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TransientError
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import BatchSummary, CommitMessage
 from icefloe.storage.location import open_store
@@ -121,7 +121,7 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     passed_on = json.loads(xcoms(done.run_id))
     [prepared] = [found for found in passed_on if isinstance(found, dict) and "plan_uri" in found]
     [report] = [found for found in passed_on if isinstance(found, dict) and "counts" in found]
-    pipeline = load_pipeline(lake.pipelines / "flights.yaml")
+    pipeline = Pipeline.load(lake.pipelines / "flights.yaml")
     assert commit(pipeline, prepared) == report
     assert prepared["checkpoint_uri"] == report["checkpoint_uri"]
     assert BatchReport.load(Checkpoint(open_store(prepared["checkpoint_uri"])), 0).batch.counts == report["counts"]

@@ -17,7 +17,7 @@ from icefloe.batch.status import PipelineStatus, Trouble
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.workspace import icefloe_process, python
 
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ def _delivering(pipeline: Path) -> Iterator[None]:
 def test_each_change_waits_for_its_delivery_and_is_held_against_it(table: FlightsTable, pipeline: Path) -> None:
     printed = StringIO()
     changes = (table.load_until_october, table.update_delete_and_arrive_late)
-    assert follow(table, changes, load_pipeline(pipeline), Progress(Console(file=printed, width=110))) == []
+    assert follow(table, changes, Pipeline.load(pipeline), Progress(Console(file=printed, width=110))) == []
     told = printed.getvalue().splitlines()
     assert [line[:30].strip() for line in told[:3]] == ["batch", "initial load", "updates, deletes, late rows"]
     assert told[2].split()[4:6] == ["3", "shuffle"], "however many batches Airflow made of the three commits"
@@ -67,10 +67,10 @@ def test_each_change_waits_for_its_delivery_and_is_held_against_it(table: Flight
 
 
 def test_a_final_error_ends_the_wait(table: FlightsTable, pipeline: Path) -> None:
-    session = PipelineSession.open(load_pipeline(pipeline), credentials=Credentials(), environ=os.environ)
+    session = PipelineSession.open(Pipeline.load(pipeline), credentials=Credentials(), environ=os.environ)
     put_final_trouble(session.checkpoint)
     with pytest.raises(TerminalError, match="the disk is full: make room"):
-        follow(table, (table.load_until_october,), load_pipeline(pipeline), Progress(Console(file=StringIO())))
+        follow(table, (table.load_until_october,), Pipeline.load(pipeline), Progress(Console(file=StringIO())))
 
 
 def test_a_table_that_is_there_is_left_as_it_is(pipeline: Path) -> None:

@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from icefloe.pipeline.pipeline_file import check_pipeline, load_pipeline
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.pipeline_file import check_pipeline
 from make.pipeline_keys import PAGE, SCHEMA, TABLES, with_tables
 from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
@@ -22,14 +23,14 @@ DELIVERED = [
 def test_keys_of_a_sink_are_accepted_as_they_are(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "flights.yaml"
     path.write_text(f"version: 1\ncatalog: lakehouse\ntable: nyc.flights\nstorage: s3://lake/icefloe\n{block.text}")
-    check_pipeline(load_pipeline(path))
+    check_pipeline(Pipeline.load(path))
 
 
 @pytest.mark.parametrize("block", claimed(Kind.PIPELINE), ids=str)
 def test_a_pipeline_file_is_accepted_as_it_is(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "flights.yaml"
     path.write_text(block.text)
-    check_pipeline(load_pipeline(path))
+    check_pipeline(Pipeline.load(path))
 
 
 @pytest.mark.parametrize("block", claimed(Kind.PIPELINE), ids=str)
@@ -46,7 +47,7 @@ def test_keys_of_a_pipeline_file_deliver_in_files(
 ) -> None:
     for variable in re.findall(r"\$\{(\w+)\}", block.text):
         monkeypatch.setenv(variable, "somewhere")
-    check_pipeline(load_pipeline(flights.write_pipeline("flights", yaml.safe_load(block.text))))
+    check_pipeline(Pipeline.load(flights.write_pipeline("flights", yaml.safe_load(block.text))))
     flights.lake.append((1, "AA"))
     assert icefloe("run", "flights").code == 0
     [part] = flights.folder.rglob("part-*.parquet")

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.lake import Lake
 from support.pipelines.leftovers import left_in_shuffle
 from support.servers.daemons import Daemons, wait_until
@@ -49,7 +49,7 @@ def lake(tmp_path: Path) -> Lake:
         # A task that is cleared while it runs keeps its count of tries.
         default_args={"retries": 3, "retry_delay": "1s"},
     )
-    load_pipeline(made.pipelines / "flights.yaml")
+    Pipeline.load(made.pipelines / "flights.yaml")
     return made
 
 

@@ -25,7 +25,7 @@ from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 
 pytestmark = pytest.mark.spark
 
@@ -36,8 +36,7 @@ import os, sys
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.context.session import PipelineSession
 from icefloe.engines.run_batch import run_batch
-from icefloe.pipeline.pipeline_file import load_pipeline
-session = PipelineSession.open(load_pipeline(sys.argv[1]), credentials=Credentials(), environ=os.environ)
+session = PipelineSession.open(Pipeline.load(sys.argv[1]), credentials=Credentials(), environ=os.environ)
 run_batch(session, environ=os.environ)
 """
 
@@ -139,7 +138,7 @@ def records(folder: Path) -> dict[Path, bytes]:
 
 
 def session_of(pipeline: Path) -> PipelineSession:
-    return PipelineSession.open(load_pipeline(pipeline), credentials=Credentials(), environ=os.environ)
+    return PipelineSession.open(Pipeline.load(pipeline), credentials=Credentials(), environ=os.environ)
 
 
 def delivered(folder: Path) -> Counter[tuple[object, ...]]:

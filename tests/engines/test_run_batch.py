@@ -17,7 +17,7 @@ from icefloe.engines.run_batch import run_batch
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.workspace import Workspace
 
@@ -82,7 +82,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 def session_of(workspace: Workspace) -> PipelineSession:
-    pipeline = load_pipeline(workspace.folder / "events.yaml")
+    pipeline = Pipeline.load(workspace.folder / "events.yaml")
     return PipelineSession.open(pipeline, credentials=Credentials(), environ=os.environ)
 
 

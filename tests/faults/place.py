@@ -23,7 +23,7 @@ from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
 from icefloe.flow import Phase
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.divisions import with_divisions
 from support.pipelines.leftovers import left_by_writers, left_in_shuffle
 from support.pipelines.replay import replayed, table_rows
@@ -207,16 +207,7 @@ def deliver(pipeline: Path, request: RequestedRange | None = None, *, credential
 
 def session_of(pipeline: Path, credentials: Credentials | None = None) -> PipelineSession:
     """A session of a pipeline file, as a run opens it."""
-    return PipelineSession.open(load_pipeline(pipeline), credentials=credentials or Credentials(), environ=os.environ)
-
-
-def _is_odd(number: int) -> bool:
-    """The same in each attempt, as sizes of partitions are.
-
-    Parts stay when somebody deletes the folder of a batch. With other divisions they would be parts of other ranges,
-    which the audit finds, so that the batch is not delivered.
-    """
-    return number % 2 == 1
+    return PipelineSession.open(Pipeline.load(pipeline), credentials=credentials or Credentials(), environ=os.environ)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +222,7 @@ class Scenario:
         is_backfill: whether the late run and the others deliver the whole history up to the state of the late run.
         is_damaged: whether the late run finds its batch open, with a damaged map output.
         has_neighbour: whether a second pipeline of the same name has the same storage.
-        is_divided: whether map tasks have a row group each, and divide some of their reduce partitions.
+        is_divided: whether map tasks have a row group each.
     """
 
     name: str
@@ -256,9 +247,9 @@ class Scenario:
             place.damage()
         return place
 
-    def in_force(self) -> AbstractContextManager[None]:
-        """Divides row groups and reduce partitions of all runs as long as the context lasts, if the scenario does."""
-        return with_divisions(_is_odd) if self.is_divided else nullcontext()
+    def in_force(self) -> AbstractContextManager[object]:
+        """Divides files of all runs by row groups as long as the context lasts, if the scenario does."""
+        return with_divisions() if self.is_divided else nullcontext()
 
     def _place(self, folder: Path, shown: ShownTable, stores: Stores) -> Place:
         return Place(scenario=self, folder=folder, shown=shown, stores=stores)

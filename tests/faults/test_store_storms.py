@@ -16,7 +16,7 @@ from icefloe.batch.run_settings import Credentials
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import TransientError
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from icefloe.storage import clients, object_store
 from support.pipelines.workspace import Workspace
 from support.servers.careless_store import careless_store
@@ -46,7 +46,7 @@ def pipeline_in(folder: Path, storm: Storm) -> Iterator[Callable[[], PipelineSes
         credentials = Credentials(storage_options=options, sink_options=options)
         keys: dict[str, Any] = {"initial_load": "from_earliest", "max_steps_per_batch": 3, "shuffle": {"partitions": 4}}
         sink = {"type": "files", "path": "s3://lake/changes"}
-        pipeline = load_pipeline(workspace.pipeline(storage="s3://lake", sink=sink, **keys))
+        pipeline = Pipeline.load(workspace.pipeline(storage="s3://lake", sink=sink, **keys))
         yield lambda: PipelineSession.open(pipeline, credentials=credentials, environ={})
 
 

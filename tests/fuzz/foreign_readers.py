@@ -25,8 +25,8 @@ from icefloe.iceberg.deletes.deleted_positions import DeletionVectors, read_posi
 from icefloe.iceberg.history.loaded_table import MetadataVersion
 from icefloe.iceberg.manifests.manifest_avro import read_manifest_entries, read_manifest_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.pipeline_file import load_pipeline
-from icefloe.shuffle.blocks import block_schema, decode_block, encode_block
+from icefloe.pipeline.model import Pipeline
+from icefloe.shuffle.blocks import BlockRows, decode_block, encode_block
 from icefloe.shuffle.index_file import decode_index, encode_index
 from support import sample_records
 from support.tables.avro_writing import record, write_avro
@@ -38,7 +38,7 @@ __all__ = ["READERS", "ForeignReader"]
 
 COLUMNS: Final = TableSchema.of(Schema(optional("id", LongType()), optional("name", StringType(), 2)))
 ROWS: Final = 300
-BLOCK: Final = block_schema(pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())]))
+BLOCK: Final = BlockRows.schema(pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())]))
 VECTORS: Final = (BitMap64([0, 3, 4, 5, 70_000, 2**32 + 5]), BitMap64(range(1000)), BitMap64(range(0, 9_000, 2)))
 YAML: Final = b"""version: 1
 catalog: &lake {name: lab, "uri": 'sqlite:///catalog.db'}
@@ -228,5 +228,5 @@ READERS: Final = {
     "shuffle blocks": ForeignReader(valid=_blocks, read=_read_block, is_sealed=True),
     "index files": ForeignReader(valid=lambda _: [encode_index(np.array([0, 9, 9, 80, 900]))], read=_read_index),
     "checkpoint records": ForeignReader(valid=_records, read=_read_record),
-    "pipeline files": ForeignReader(valid=lambda _: [YAML], read=lambda path: load_pipeline(path, environ={})),
+    "pipeline files": ForeignReader(valid=lambda _: [YAML], read=lambda path: Pipeline.load(path, environ={})),
 }

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from demo.servers.free_port import free_port
-from icefloe.node import node_client
 from icefloe.node.node_config import CONFIG_VARIABLE, NodeConfig
 from icefloe.node.node_folder import NodeFolder
 from icefloe.node.node_server import NodeServer
+from icefloe.patience import silence_of
 from support.nodes.held_outputs import SHUFFLE
 from support.nodes.machines import TwoMachines
 from support.nodes.members import member
@@ -54,7 +54,7 @@ def machines(started: TwoMachines, monkeypatch: pytest.MonkeyPatch) -> TwoMachin
         if node.server.exit_code is not None:
             node.start()
         node.resume()
-    node_client.silence_of_node.cache_clear()
+    silence_of.cache_clear()
     monkeypatch.setenv(CONFIG_VARIABLE, str(started.reader))
     return started
 

@@ -9,7 +9,7 @@ import pytest
 from icefloe.node.machine import Machine
 from icefloe.node.node_folder import NodeLostError, Piece, PieceFault, node_key
 from icefloe.shuffle import fetch
-from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.shuffle.extents import RangeExtents
@@ -71,7 +71,9 @@ def extents(store: MemoryStore) -> RangeExtents:
 
 
 def fetched_ids(store: Store, extents: RangeExtents, nodes: Nodes, *, max_fetch_bytes: int) -> list[int]:
-    blocks = fetch_blocks(store, extents, block_schema(TABLE_SCHEMA), max_fetch_bytes=max_fetch_bytes, machine=nodes)
+    blocks = fetch_blocks(
+        store, extents, BlockRows.schema(TABLE_SCHEMA), max_fetch_bytes=max_fetch_bytes, machine=nodes
+    )
     return sorted(number for block in blocks for number in pa.Table.from_batches(block.batches)["id"].to_pylist())
 
 

@@ -12,8 +12,8 @@ from icefloe.node.machine import BatchPlace
 from icefloe.node.node_folder import NodeFolder, Piece, decode_pieces, decode_rows, encode_pieces, encode_rows
 from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import MapOutputRecord
-from icefloe.shuffle.extents_file import StoredExtents
-from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
+from icefloe.shuffle.extents import StoredExtents, write_extents
+from icefloe.shuffle.map_output import MapOutputWriter
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, some_rows
@@ -30,15 +30,12 @@ def written(tmp_path: Path) -> dict[str, bytes]:
         store, map_id=0, generation=0, attempt="a", schema=TABLE_SCHEMA, num_partitions=4, memory_bytes=1 << 20,
         place=BatchPlace(NodeFolder(tmp_path), ADDRESS, "5f0c/7"),
     ) as writer:  # fmt: skip
-        writer.write(
-            rows.batch, reduce_ids=rows.reduce_ids, change_ordinals=rows.change_ordinals, weights=rows.weights,
-            row_hashes=rows.row_hashes,
-        )  # fmt: skip
-        record = writer.commit(MapTaskCounts(bytes_read=999, bytes_decoded=1, seconds=1.5))
+        rows.write(writer)
+        record = writer.commit(bytes_read=999, bytes_decoded=1, seconds=1.5)
     assert (tmp_path / "5f0c/7/0.0.a.data").stat().st_size == (record.data.size_bytes if record.data else None)
     ranges = [ReduceRange(range_id=0, start=0, stop=4)]
     extents = planned_extents(store, [record], ranges, table_schema=TABLE_SCHEMA, num_partitions=4)
-    StoredExtents.write(store, "0.extents", extents, extents[0].files)
+    write_extents(store, "0.extents", extents, extents[0].files)
     request = encode_pieces([Piece("5f0c/7/0.0.a.data", 90, 10, 20), Piece("5f0c/7/1.0.b.data", 30, 0, 30)])
     return {
         "0.0": store.objects["0.0"],
@@ -64,7 +61,7 @@ def test_a_record_names_the_node() -> None:
 def test_extents_of_a_node_are_read() -> None:
     data = (GOLDEN / "0.extents").read_bytes()
     assert struct.unpack_from(">4sI", data) == (b"IFEX", 1)
-    assert struct.unpack_from(">I", data, 28) == (zlib.crc32(data[:28]),)
+    assert struct.unpack_from(">I", data, 24) == (zlib.crc32(data[:24]),)
     store = MemoryStore()
     store.put("0.extents", data)
     [file] = StoredExtents.open(store, "0.extents").of(0).files

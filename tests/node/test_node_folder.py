@@ -77,9 +77,10 @@ def test_a_batch_is_deleted_with_its_files_and_no_other(tmp_path: Path) -> None:
         folder.put(path, b"whole")
     for wrong in ("..", "5f0c", "", "5f0c/7/0.0.a1.data", "../7"):
         folder.delete_batch(wrong)
-    assert folder.totals() == (2, 10)
+    assert len(list(tmp_path.glob("*/*/*.data"))) == 2
     folder.delete_batch("5f0c/7")
-    assert (content(folder), folder.totals()) == (PieceFault("it is gone"), (1, 5))
+    assert content(folder) == PieceFault("it is gone")
+    assert len(list(tmp_path.glob("*/*/*.data"))) == 1
     folder.delete_batch("5f0c/8")
     assert not list(tmp_path.iterdir())
 
@@ -93,7 +94,7 @@ def test_files_that_no_batch_deletes_expire(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (time.time() - 7200,) * 2)
     assert folder.expire(older_than_seconds=3600) == 2
     assert [each.name for each in tmp_path.glob("*/*")] == ["8"]
-    folder.drain()
+    assert folder.drain() == 1
     assert folder.is_draining
     folder.refill()
     assert not folder.is_draining

@@ -25,7 +25,7 @@ from icefloe.documents import dump_document
 from icefloe.flow import FlowTask
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.tasks.plugin_parts import current_writer
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 
 __all__ = ["StagedRuns"]
 
@@ -64,7 +64,7 @@ class StagedRuns:
         publish_status(self._session(name), phase="plan")
 
     def _session(self, name: str) -> PipelineSession:
-        pipeline = load_pipeline(self.folder / "dags" / "pipelines" / f"{name}.yaml", environ=os.environ)
+        pipeline = Pipeline.load(self.folder / "dags" / "pipelines" / f"{name}.yaml", environ=os.environ)
         credentials = resolve_credentials(pipeline)
         return PipelineSession.open(pipeline, credentials=credentials, environ=os.environ, writer=current_writer())
 

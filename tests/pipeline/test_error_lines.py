@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.errors import IcefloeError, NotBuiltError, TerminalError, TransientError, about_key
-from icefloe.pipeline.model import Pipeline, with_lines
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 
 
 @pytest.fixture
@@ -14,11 +13,11 @@ def pipeline(tmp_path: Path) -> Pipeline:
         "version: 1\ncatalog: lake\ntable: db.events\nfilter: id > 3\nstorage: s3://lake/icefloe\n"
         "sink: {type: files, path: s3://lake/changes}\n"
     )
-    return load_pipeline(path)
+    return Pipeline.load(path)
 
 
 def test_an_error_about_a_key_begins_with_file_and_line_and_keeps_class_and_facts(pipeline: Pipeline) -> None:
-    with pytest.raises(NotBuiltError) as caught, with_lines(pipeline), about_key("filter"):
+    with pytest.raises(NotBuiltError) as caught, pipeline.with_lines(), about_key("filter"):
         raise NotBuiltError("filter names a geometry", column="place")
     assert caught.value.sentence == f"{pipeline.path}:4: filter names a geometry"
     assert (caught.value.line, caught.value.key, caught.value.column) == (4, "filter", "place")
@@ -29,7 +28,7 @@ def test_an_error_about_a_key_begins_with_file_and_line_and_keeps_class_and_fact
     [TerminalError("a manifest is gone"), TransientError("busy"), TerminalError("a.yaml:3: x", key="x", line=3)],
 )
 def test_other_errors_pass_as_they_are(pipeline: Pipeline, error: IcefloeError) -> None:
-    with pytest.raises(IcefloeError) as caught, with_lines(pipeline):
+    with pytest.raises(IcefloeError) as caught, pipeline.with_lines():
         raise error
     assert caught.value is error
 

@@ -5,7 +5,8 @@ import pytest
 import yaml
 
 from icefloe.errors import TerminalError
-from icefloe.pipeline.pipeline_file import check_pipeline, load_pipeline, place_parts
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.pipeline_file import check_pipeline, place_parts
 
 
 def pipeline(folder: Path, **keys: Any):
@@ -15,7 +16,7 @@ def pipeline(folder: Path, **keys: Any):
     }  # fmt: skip
     path = folder / "flights.yaml"
     path.write_text(yaml.safe_dump(document))
-    return load_pipeline(path, environ={})
+    return Pipeline.load(path, environ={})
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,23 @@ from pathlib import Path
 import pytest
 
 from icefloe.errors import NotBuiltError, TerminalError, UsageError
-from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline, load_pipeline, pipeline_paths
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline, pipeline_paths
 
 
 def test_the_name_is_the_stem_unless_the_file_says_otherwise(write):
-    assert load_pipeline(write(stem="flights-2")).name == "flights-2"
-    assert load_pipeline(write(name="other")).name == "other"
+    assert Pipeline.load(write(stem="flights-2")).name == "flights-2"
+    assert Pipeline.load(write(name="other")).name == "other"
 
 
 def test_an_environment_resolves_references_at_once(write):
-    assert load_pipeline(write(storage="s3://${B}"), environ={"B": "lake"}).storage == "s3://lake"
+    assert Pipeline.load(write(storage="s3://${B}"), environ={"B": "lake"}).storage == "s3://lake"
 
 
 def test_an_error_names_file_line_and_key(write):
     path = write("version: 1\ncatalog: x\ntabel: a.b\n")
     with pytest.raises(TerminalError) as caught:
-        load_pipeline(path)
+        Pipeline.load(path)
     assert (
         f"{path}:3: unknown key 'tabel'; the nearest known key is 'table': correct or remove it"
         in caught.value.sentence
@@ -70,7 +71,7 @@ def test_a_folder_that_is_not_there_holds_no_pipeline(tmp_path):
 
 
 def test_a_format_from_the_environment_is_refused_once_it_is_known(write):
-    pipeline = load_pipeline(write(sink={"type": "files", "path": "s3://lake/changes", "format": "${FORMAT}"}))
+    pipeline = Pipeline.load(write(sink={"type": "files", "path": "s3://lake/changes", "format": "${FORMAT}"}))
     check_pipeline(pipeline)
     check_pipeline(pipeline.expanded({"FORMAT": "parquet"}))
     with pytest.raises(NotBuiltError, match=r'flights.yaml:8: sink.format is "\$\{FORMAT\}", but') as caught:

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.batch.open.recorded_pipeline import compare
-from icefloe.pipeline.model import result_configuration
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 
 RESULT_KEYS = [
     "table", "branch", "identifier_columns", "columns", "filter", "changes", "commit_groups",
@@ -15,7 +14,7 @@ RESULT_KEYS = [
 
 
 def test_the_result_configuration_is_json_of_the_keys_that_change_the_result(write):
-    configuration = result_configuration(load_pipeline(write(identifier_columns=["flight_id"])))
+    configuration = Pipeline.load(write(identifier_columns=["flight_id"])).result_configuration
     assert list(configuration) == RESULT_KEYS
     assert json.loads(json.dumps(configuration)) == configuration
     assert configuration["identifier_columns"] == ["flight_id"]
@@ -46,14 +45,14 @@ SEARCH = {"type": "opensearch", "url": "https://search:9200", "index": "changes"
     ],
 )
 def test_edits_that_change_the_result_are_seen_with_both_values_and_no_others(write, sink, keys, changed):
-    before, after = (result_configuration(load_pipeline(write(**{"sink": sink, **each}))) for each in ({}, keys))
+    before, after = (Pipeline.load(write(**{"sink": sink, **each})).result_configuration for each in ({}, keys))
     assert compare(before, after) == [(key, before.get(key), after.get(key)) for key in changed]
 
 
 def test_references_are_recorded_as_written_with_a_hash_of_their_values(write):
-    pipeline = load_pipeline(write(table="${SPACE}.flights"))
+    pipeline = Pipeline.load(write(table="${SPACE}.flights"))
     first, second, again = (
-        result_configuration(pipeline.expanded({"SPACE": space, "OTHER": other}))
+        pipeline.expanded({"SPACE": space, "OTHER": other}).result_configuration
         for space, other in (("nyc", "1"), ("sfo", "1"), ("nyc", "2"))
     )
     assert first["table"] == "${SPACE}.flights"
@@ -63,14 +62,14 @@ def test_references_are_recorded_as_written_with_a_hash_of_their_values(write):
 
 
 def test_no_hash_is_recorded_if_only_other_keys_use_the_environment(write):
-    pipeline = load_pipeline(write(storage="s3://${BUCKET}"))
-    assert "environment_hash" not in result_configuration(pipeline)
-    assert result_configuration(pipeline) == result_configuration(pipeline.expanded({"BUCKET": "lake"}))
+    pipeline = Pipeline.load(write(storage="s3://${BUCKET}"))
+    assert "environment_hash" not in pipeline.result_configuration
+    assert pipeline.result_configuration == pipeline.expanded({"BUCKET": "lake"}).result_configuration
 
 
 def test_a_hash_cannot_be_taken_before_the_environment_is_known(write):
     with pytest.raises(ValueError, match=r"expand the pipeline first: table"):
-        result_configuration(load_pipeline(write(table="${SPACE}.flights")))
+        _ = Pipeline.load(write(table="${SPACE}.flights")).result_configuration
 
 
 @given(st.dictionaries(st.text(), st.integers()), st.dictionaries(st.text(), st.integers()))

@@ -2,7 +2,7 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.pipeline.validation import checked_data
-from icefloe.pipeline.yaml_file import load_yaml, parse_yaml
+from icefloe.pipeline.yaml_file import load_yaml
 
 
 def problems(path, environ=None):
@@ -125,15 +125,6 @@ def test_numbers_and_truths_of_the_environment_are_read_as_yaml_reads_them(write
     path = write(pin="${A}", shuffle={"partitions": "${C}", "memory_bytes": "${D}"})
     data = checked_data(load_yaml(path), {"A": "true", "C": "64", "D": "2GiB"})
     assert (data["pin"], data["shuffle"]) == (True, {"partitions": 64, "memory_bytes": "2GiB"})
-
-
-def test_a_fault_inside_an_alias_is_reported_where_it_is_written():
-    text = (
-        "version: 1\ncatalog: &c {name: x}\ntable: a.b\nstorage: s3://a\nsink: {type: spark, options: {password: p}}\n"
-    )
-    with pytest.raises(TerminalError) as caught:
-        checked_data(parse_yaml(text, path="p.yaml"), None)
-    assert caught.value.key == "sink.options.password"
 
 
 def test_each_allowed_location_is_checked(write):

@@ -16,9 +16,7 @@ from icefloe.pipeline.yaml_file import (
     read_scalar,
 )
 
-KEYS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Co", "Cn")), max_size=8).filter(
-    lambda key: key != "<<"
-)
+KEYS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Co", "Cn")), max_size=8)
 # Numbers of YAML 1.2 that PyYAML, which writes 1.1, leaves unquoted when they are text.
 NUMBERS_OF_1_2_ONLY = re.compile(r"[-+]?[0-9_.]+[eE][-+]?[0-9]+|0o[0-7]+")
 TEXTS = st.text(st.characters(codec="ascii"), max_size=12).filter(lambda text: not NUMBERS_OF_1_2_ONLY.fullmatch(text))
@@ -65,10 +63,9 @@ def test_the_line_of_a_missing_key_is_that_of_the_nearest_key_above():
         ("a: [1,\nb: 3\n", "p:2: .*flow sequence that begins in line 1"),
         ("a: 'x\n\n\n", "p:1: .*quoted scalar that begins in line 1"),
         ("a: 1\nb: c: d\n", "p:2: not valid YAML"),
-        ("a: *nope\n", "p:1: not valid YAML: found undefined alias"),
+        ("a: &x [1]\nb: *x\n", r"p:2: the alias \*x cannot be used here: write the value again"),
         ("a: 1\n---\nb: 2\n", "p:2: not valid YAML: but found another document"),
-        ("a: &x [*x]\n", "p: the values are nested more than 20 levels deep"),
-        ("a: &x {<<: *x}\n", "p: the values are nested more than 20 levels deep"),
+        ("a: [" + 20_000 * "0," + "]\n", "p:1: the file has more than 20000 values"),
         ("a: 1\nb: \x07\n", r"p:2: the character U\+0007 is not allowed"),
     ],
 )
@@ -94,11 +91,6 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(write):
     assert (file.data, file.line_of(("b",))) == ({"a": 1, "b": 2}, 2)
 
 
-def test_aliases_that_grow_without_bound_are_refused():
-    levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 9))
-    assert "aliases blow the file up" in refusal(parse_yaml, "l0: &l0 1\n" + levels, path="p")
-
-
 @given(st.text(max_size=40))
 def test_any_text_is_either_read_or_refused(text):
     with contextlib.suppress(TerminalError):
@@ -112,18 +104,13 @@ def test_any_text_is_either_read_or_refused(text):
      ("60.0", "60.0"), ("+5", "+5"), ("'true'", "true"), ("off", "off"), ("1.", "1.")],
 )  # fmt: skip
 @pytest.mark.parametrize("path", [("catalog",), ("spark", "conf")])
-@pytest.mark.parametrize("form", ["{{k: {0}}}", "{{<<: {{k: {0}}}}}", "&a {{k: {0}, x: y}}"])
+@pytest.mark.parametrize("form", ["{{k: {0}}}", "&a {{k: {0}, x: y}}"])
 def test_properties_are_text_as_they_are_written(written: str, text: str, path: tuple[str, ...], form: str) -> None:
     lines = [f"{'  ' * depth}{key}:" for depth, key in enumerate(path)]
     data = parse_yaml("\n".join(lines) + " " + form.format(written), path="p").data
     for key in path:
         data = data[key]
     assert data["k"] == text
-
-
-def test_an_alias_of_a_number_is_text_among_properties_and_a_number_elsewhere() -> None:
-    data = parse_yaml("max_scan_bytes: &n 1.0\ncatalog: {a: *n, b: ~}\nmax_steps_per_batch: *n\n", path="p").data
-    assert data == {"max_scan_bytes": 1.0, "catalog": {"a": "1.0", "b": None}, "max_steps_per_batch": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -155,16 +142,12 @@ def sentences(text):
 @pytest.mark.parametrize(
     ("text", "data"),
     [
-        ("a: &x {b: [1, two]}\nc: *x\nd: &n 5\ne: [*n, *n]\n",
-         {"a": {"b": [1, "two"]}, "c": {"b": [1, "two"]}, "d": 5, "e": [5, 5]}),
-        ("a: &x {b: 1, c: 2}\nd: &y {b: 9, e: 3}\nf:\n  <<: [*x, *y]\n  c: 7\n",
-         {"a": {"b": 1, "c": 2}, "d": {"b": 9, "e": 3}, "f": {"b": 1, "e": 3, "c": 7}}),
         ("a: !!str 5\nb: '5'\nc: \"off\"\nd: |\n  x\n", {"a": "5", "b": "5", "c": "off", "d": "x\n"}),
         ("~\n", None),
     ],
-    ids=["aliases", "merged mappings", "text by tag or quotes", "nothing"],
+    ids=["text by tag or quotes", "nothing"],
 )  # fmt: skip
-def test_aliases_merges_and_tags_are_read(text, data):
+def test_tags_and_quotes_are_read(text, data):
     file = parse_yaml(text, path="p")
     assert (file.data, file.problems) == (data, ())
 
@@ -178,18 +161,12 @@ def test_a_duplicate_key_is_reported_with_both_lines_and_the_first_counts():
     assert file.data == {"a": 1, "b": {"c": 1}}
 
 
-def test_the_lines_below_an_alias_are_those_where_the_keys_are_written():
-    file = parse_yaml("a: &x\n  b: 1\nc: *x\n", path="p")
-    assert (file.line_of(("c",)), file.line_of(("c", "b"))) == (3, 2)
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("a: !env X\n", "p:1: the tag !env means nothing in a pipeline file: remove it"),
         ("a: !!python/name:os.system {}\n", "p:1: the tag tag:yaml.org,2002:python/name:os.system means nothing"),
         ("? [1, 2]\n: b\n", "p:1: a key must be text: this one is a list or a mapping"),
-        ("a:\n  <<: 5\n", "p:2: '<<' must be followed by an alias of a mapping"),
     ],
 )
 def test_yaml_without_meaning_in_a_pipeline_file_is_reported(text, sentence):
@@ -202,13 +179,6 @@ def test_yaml_without_meaning_in_a_pipeline_file_is_reported(text, sentence):
 def test_nesting_without_end_is_an_error_and_neither_a_crash_nor_hours(text):
     with pytest.raises(TerminalError, match="p:1: the values are nested more than 20 levels deep"):
         parse_yaml(text, path="p")
-
-
-@pytest.mark.parametrize("repeated", ["[" + "{<<: *x}," * 60_000 + "]", "{<<: [" + "*x," * 150_000 + "]}"])
-def test_merged_mappings_that_grow_without_bound_are_refused(repeated):
-    many = ",".join(f"k{number}: " for number in range(40_000))
-    with pytest.raises(TerminalError, match="aliases blow the file up"):
-        parse_yaml(f"a: &x {{{many}}}\nb: {repeated}\n", path="p")
 
 
 def problem(line, key="k"):

@@ -12,7 +12,7 @@ import yaml
 from icefloe.batch.run_settings import RunSettings
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.environment import SHOWN
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.validation import pipeline_schema
 from icefloe.redaction.hidden import redacted
 from icefloe.sinks.kafka.kafka_clients import _ClientLog
@@ -81,7 +81,7 @@ def test_a_value_of_any_key_is_hidden_unless_the_key_is_a_place(
     file = tmp_path / "p.yaml"
     file.write_text(yaml.safe_dump(pipeline_with(path, form.replace("{}", "${X}"), kind)))
     try:
-        load_pipeline(file, environ={"X": secret})
+        Pipeline.load(file, environ={"X": secret})
     except IcefloeError as error:
         assert traces_of(secret, str(error)) == []  # noqa: PT017 - another form may be no fault
     said = form.replace("{}", secret).replace("https://", "").partition("/")[0]
@@ -99,14 +99,14 @@ def test_a_value_that_the_file_or_a_place_shows_anyway_is_shown(tmp_path: Path, 
     file = tmp_path / "p.yaml"
     data = pipeline_with(("sink", "topic"), "${X}.events", "kafka")
     file.write_text(yaml.safe_dump({**data, "storage": "file:///nowhere/${X}"}))
-    load_pipeline(file, environ={"X": secret})
+    Pipeline.load(file, environ={"X": secret})
     assert secret in redacted(f"file:///nowhere/{secret} is missing")
 
 
 def test_a_driver_hides_what_its_task_hid(tmp_path: Path, secret: str) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(yaml.safe_dump(pipeline_with(("sink", "url"), "https://${X}", "opensearch")))
-    handed = RunSettings.of(load_pipeline(file, environ={"X": secret})).to_environment()
+    handed = RunSettings.of(Pipeline.load(file, environ={"X": secret})).to_environment()
     code = "import os\nfrom icefloe.batch.run_settings import RunSettings\nRunSettings.from_environment(os.environ)\n"
     code += f"from icefloe.redaction.hidden import redacted\nprint(redacted('no {secret} here'))"
     assert python(["-c", code], timeout_seconds=120, **handed).out == "no *** here\n"

@@ -11,7 +11,7 @@ from icefloe.batch.context.task_attempt import FailedAttempt
 from icefloe.errors import TerminalError
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.failures import airflow_failures
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from redaction.outlets import Outlets, add_files, airflow, run, told_of
 from redaction.traces import traces_of
 from redaction.wrong_configurations import Case
@@ -58,7 +58,7 @@ def test_no_command_gives_the_value_away(workspace: Workspace) -> None:
 
 def test_no_task_gives_the_value_away(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     outlets = Outlets()
-    pipeline = load_pipeline(workspace.pipeline(filter="word != '${TENANT}'"))
+    pipeline = Pipeline.load(workspace.pipeline(filter="word != '${TENANT}'"))
 
     def plan() -> object:
         with airflow_failures("plan", pipeline):

@@ -18,7 +18,7 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.node.machine import Machine
 from icefloe.node.node_config import CONFIG_VARIABLE
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from redaction.outlets import Outlets, add_files, credentials_of, filled, listening, pipeline_of, run, told_of
 from redaction.traces import traces_of
 from redaction.wrong_configurations import CASES, SECRET, Case
@@ -155,7 +155,7 @@ def test_a_spark_job_that_prints_its_environment_gives_no_secret_away(
     )
     script.chmod(0o755)
     monkeypatch.setattr("icefloe.engines.spark.submit.shutil.which", lambda *_, **__: str(script))
-    pipeline = load_pipeline(workspace.pipeline(engine="spark"), environ={})
+    pipeline = Pipeline.load(workspace.pipeline(engine="spark"), environ={})
     jobs = SparkSubmit.of(pipeline, environ={"PATH": "/usr/bin:/bin"})
     credentials = Credentials(
         catalog_properties={"token": SECRET}, storage_options={"secret_access_key": f"{SECRET}\n"}

@@ -17,7 +17,6 @@ from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from icefloe.orchestration.tasks.task_documents import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import load_pipeline
 from redaction.outlets import (
     Outlets,
     add_files,
@@ -38,7 +37,7 @@ def test_no_task_gives_a_secret_away(
     case: Case, workspace: Workspace, server: str, closed_host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outlets = Outlets()
-    good = load_pipeline(workspace.pipeline(catalog="lab"))
+    good = Pipeline.load(workspace.pipeline(catalog="lab"))
     monkeypatch.setenv("AIRFLOW_CONN_LAB", connection("iceberg", sql_properties(workspace.folder)))
     prepared: Any = use_cases.plan_batch(good, None)
     found = credentials_of(case, workspace, server, closed_host)
@@ -52,7 +51,7 @@ def test_no_task_gives_a_secret_away(
         monkeypatch.setenv(name, value)
     if case.storage is not None:
         prepared = {**prepared, "plan_uri": f"{case.url}/shuffle/events/0/plan.json"}
-    pipeline = load_pipeline(path)
+    pipeline = Pipeline.load(path)
     for name, task in tasks(pipeline, prepared).items():
         airflow(outlets, name, task, pipeline, monkeypatch)
     add_files(outlets, workspace, path)

@@ -20,7 +20,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import IcefloeError, TerminalError
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 from support.missing import missing
 from support.pages.claims import Kind, claimed
@@ -56,7 +56,7 @@ class Account:
         credentials = Credentials(
             catalog_properties=properties, storage_options=self.options, sink_options=self.options
         )
-        pipeline = load_pipeline(self.folder / "rows.yaml")
+        pipeline = Pipeline.load(self.folder / "rows.yaml")
         report = run_batch(
             PipelineSession.open(pipeline, credentials=credentials, environ=os.environ), environ=os.environ
         ).report

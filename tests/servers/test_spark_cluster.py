@@ -11,7 +11,7 @@ import pytest
 
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.flights_on_s3 import Flights
 from support.servers.cluster_place import ClusterPlace, busy_workers, held, shuffle_folder
 from support.servers.planted_secrets import CommandLines, files_with, read_url
@@ -51,7 +51,7 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
     archived = {"spark.archives": f"{place.environment.archive}#environment", "spark.cores.max": 2}
     conf = place.conf(archived, python="./environment/bin/python")
     del conf["spark.master"]
-    pipeline = load_pipeline(place.pipeline(flights, "archived", spark={"conf": conf}))
+    pipeline = Pipeline.load(place.pipeline(flights, "archived", spark={"conf": conf}))
     prepared: Any = use_cases.plan_batch(pipeline, None)
     task = SparkPhaseOperator(task_id="insert_only", phase="insert_only", pipeline=pipeline)
     context = {"ti": SimpleNamespace(xcom_pull=lambda task_ids: {"plan": prepared}[task_ids])}

@@ -16,7 +16,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import IcefloeError, TransientError
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.missing import require_package
 from support.servers.deployment_page import documented_variables
 from support.servers.planted_secrets import files_with
@@ -35,7 +35,7 @@ class Lake:
         """The pipeline, opened with the properties of its catalog's connection, a part of its URI replaced."""
         uri = self.properties["uri"].replace(replaced, by) if replaced else self.properties["uri"]
         credentials = Credentials(catalog_properties={**self.properties, "uri": uri})
-        return PipelineSession.open(load_pipeline(self.pipeline), credentials=credentials, environ=os.environ)
+        return PipelineSession.open(Pipeline.load(self.pipeline), credentials=credentials, environ=os.environ)
 
 
 @pytest.fixture

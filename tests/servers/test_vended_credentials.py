@@ -27,7 +27,7 @@ from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase
 from icefloe.iceberg.catalog.file_io import FileUnansweredError
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.servers.planted_secrets import files_with
 from support.servers.rest_catalog import RestCatalog
 from support.servers.serving import Answering, serving
@@ -190,7 +190,7 @@ def session(tmp_path: Path, rest_catalog: RestCatalog, versitygw: Versitygw, ven
         storage_options=versitygw.options,
         sink_options=versitygw.options,
     )
-    return PipelineSession.open(load_pipeline(path), credentials=credentials, environ=os.environ)
+    return PipelineSession.open(Pipeline.load(path), credentials=credentials, environ=os.environ)
 
 
 def delivered(session: PipelineSession, vending: Vending, tasks: int) -> BatchRun:

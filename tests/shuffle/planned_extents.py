@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import ReduceRange
-from icefloe.shuffle.committed_output import MapOutputRecord, read_committed_outputs
+from icefloe.shuffle.committed_output import MapOutputLog, MapOutputRecord
 from icefloe.shuffle.extents import CollectedBlocks, RangeExtents
 from icefloe.storage.store import Store
 
@@ -22,8 +22,8 @@ def planned_extents(
     num_partitions: int,
 ) -> list[RangeExtents]:
     """The extents of each range over the map outputs of the records; the error of the first that is damaged."""
-    outputs, damaged = read_committed_outputs(
-        store, records, schema=block_schema(table_schema), num_partitions=num_partitions
+    outputs, damaged = MapOutputLog(store).read(
+        records, schema=BlockRows.schema(table_schema), num_partitions=num_partitions
     )
     for damage in damaged:
         raise damage

@@ -1,6 +1,5 @@
 """Rows for shuffle tests: small tables, their hashes and their map outputs."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +8,10 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.committed_output import MapOutputRecord
-from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts
+from icefloe.shuffle.map_output import MapOutputWriter
 from icefloe.storage.store import Store
 
-__all__ = ["TABLE_SCHEMA", "Rows", "commit_rows", "some_rows", "write_map_output"]
+__all__ = ["TABLE_SCHEMA", "Rows", "commit_rows", "some_rows"]
 
 TABLE_SCHEMA = pa.schema([
     pa.field("id", pa.int64(), nullable=False),
@@ -29,6 +28,25 @@ class Rows:
     change_ordinals: NDArray[np.int32]
     weights: NDArray[np.int64]
     row_hashes: RowHashes
+
+    @property
+    def identity_hashes(self) -> RowHashes:
+        """Their remainders are the reduce ids."""
+        return RowHashes(np.zeros(len(self.reduce_ids), np.uint64), self.reduce_ids.astype(np.uint64))
+
+    def slice(self, start: int, stop: int) -> "Rows":
+        some = slice(start, stop)
+        return Rows(
+            batch=self.batch.slice(start, stop - start),
+            reduce_ids=self.reduce_ids[some],
+            change_ordinals=self.change_ordinals[some],
+            weights=self.weights[some],
+            row_hashes=self.row_hashes[some],
+        )
+
+    def write(self, writer: MapOutputWriter, **changed: RowHashes) -> None:
+        hashes = {"row_hashes": self.row_hashes, "identity_hashes": self.identity_hashes} | changed
+        writer.write(self.batch, change_ordinals=self.change_ordinals, weights=self.weights, **hashes)
 
 
 def some_rows(count: int, *, num_partitions: int, ordinals: int = 1, first_id: int = 0) -> Rows:
@@ -71,60 +89,15 @@ def commit_rows(
 ) -> MapOutputRecord:
     """Writes rows as one map output, in batches of ``batch_rows``."""
     step = batch_rows or max(1, rows.batch.num_rows)
-    return write_map_output(
-        store,
-        map_id=map_id,
-        generation=generation,
-        attempt=attempt,
-        schema=TABLE_SCHEMA,
-        batches=[rows.batch.slice(start, step) for start in range(0, rows.batch.num_rows, step)],
-        reduce_ids=rows.reduce_ids,
-        change_ordinals=rows.change_ordinals,
-        weights=rows.weights,
-        row_hashes=rows.row_hashes,
-        num_partitions=num_partitions,
-        memory_bytes=memory_bytes,
-        counts=MapTaskCounts(
-            removed_rows_read=10, added_rows_read=20, carried_over_rows=5, bytes_read=999, seconds=1.5
-        ),
-    )
-
-
-def write_map_output(
-    store: Store,
-    *,
-    map_id: int,
-    generation: int,
-    attempt: str,
-    schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
-    reduce_ids: NDArray[np.int32],
-    change_ordinals: NDArray[np.int32],
-    weights: NDArray[np.int64],
-    row_hashes: RowHashes,
-    num_partitions: int,
-    memory_bytes: int,
-    counts: MapTaskCounts,
-) -> MapOutputRecord:
-    """Commits rows that are all in memory; the arrays run over the rows of all batches. See `MapOutputWriter`."""
     with MapOutputWriter(
         store,
         map_id=map_id,
         generation=generation,
         attempt=attempt,
-        schema=schema,
+        schema=TABLE_SCHEMA,
         num_partitions=num_partitions,
         memory_bytes=memory_bytes,
     ) as writer:
-        start = 0
-        for batch in batches:
-            rows = slice(start, start + batch.num_rows)
-            writer.write(
-                batch,
-                reduce_ids=reduce_ids[rows],
-                change_ordinals=change_ordinals[rows],
-                weights=weights[rows],
-                row_hashes=row_hashes.slice(rows.start, rows.stop),
-            )
-            start = rows.stop
-        return writer.commit(counts)
+        for start in range(0, rows.batch.num_rows, step):
+            rows.slice(start, start + step).write(writer)
+        return writer.commit(removed_rows_read=10, added_rows_read=20, carried_over_rows=5, bytes_read=999, seconds=1.5)

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange, coalesce
 from shuffle.memory_store import MemoryStore
 
@@ -10,10 +13,9 @@ SIZES = st.lists(st.one_of(st.just(0), st.integers(1, 100), st.integers(1, 10_00
 
 
 def ranges_of(sizes, target=100, min_ranges=1, min_range_bytes=1):
-    ranges = coalesce(
+    return coalesce(
         np.array(sizes, np.int64), target_size_bytes=target, min_ranges=min_ranges, min_range_bytes=min_range_bytes
     )
-    return [(each.start, each.stop) for each in ranges]
 
 
 @given(SIZES, st.integers(1, 1000), st.integers(1, 30), st.integers(0, 2000))
@@ -63,43 +65,6 @@ def test_little_work_is_not_spread_over_idle_cores():
     assert len(coalesce(sizes * 1000, target_size_bytes=64 << 20, min_ranges=30)) >= 30
 
 
-@given(
-    SIZES,
-    st.dictionaries(st.integers(0, 79), st.lists(st.integers(0, 300), min_size=64, max_size=64), max_size=3),
-    st.integers(1, 3_000),
-    st.integers(1, 30),
-)
-def test_a_divided_partition_is_one_range_with_others_or_several_that_have_each_part_once(
-    sizes, divided, target, least
-):
-    part_bytes = {number: np.array(parts) for number, parts in divided.items() if number < len(sizes)}
-    totals = np.array(sizes, np.int64)
-    for number, parts in part_bytes.items():
-        totals[number] += parts.sum()
-    ranges = coalesce(totals, target_size_bytes=target, min_ranges=least, min_range_bytes=1, part_bytes=part_bytes)
-    # The plan refuses ranges that overlap or leave out parts.
-    CoalescePlan.of(ranges, num_partitions=max(1, len(sizes)), target_size_bytes=target)
-    covered = {number for each in ranges for number in range(each.start, each.stop)}
-    assert set(np.flatnonzero(totals).tolist()) <= covered
-    for each in ranges:
-        if each.parts is None:
-            continue
-        first, stop = each.parts
-        of_parts, shared = part_bytes[each.start], sizes[each.start]
-        own = int(of_parts[first:stop].sum())
-        assert own <= 1.2 * max(target - shared, shared, 1) or np.count_nonzero(of_parts[first:stop]) == 1
-
-
-def test_a_hot_partition_is_cut_into_even_ranges_of_its_parts():
-    sizes, parts = np.full(64, 30), np.full(64, 110)
-    sizes[9] = parts.sum()
-    ranges = coalesce(sizes, target_size_bytes=1_000, min_ranges=2, part_bytes={9: parts})
-    hot = [each.parts[1] - each.parts[0] for each in ranges if each.parts]
-    assert {each.start for each in ranges if each.parts} == {9}
-    assert len(hot) >= 7
-    assert max(hot) <= 2 * min(hot)
-
-
 def plan(*bounds, num_partitions=8):
     ranges = tuple(ReduceRange(range_id=i, start=start, stop=stop) for i, (start, stop) in enumerate(bounds))
     return CoalescePlan(num_partitions=num_partitions, target_size_bytes=100, ranges=ranges)
@@ -117,25 +82,13 @@ def test_ranges_that_overlap_or_leave_the_partitions_are_refused(bounds):
         plan(*bounds)
 
 
-def of_parts(*bounds):
-    ranges = tuple(
-        ReduceRange(range_id=i, start=start, stop=start + 1, parts=parts) for i, (start, parts) in enumerate(bounds)
-    )
-    return CoalescePlan.of(ranges, num_partitions=8, target_size_bytes=100)
-
-
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        [(3, (0, 20))],
-        [(3, (1, 64))],
-        [(3, (0, 20)), (3, (21, 64))],
-        [(3, (0, 20)), (4, (20, 64))],
-        [(3, (0, 20)), (3, None)],
-        [(3, (0, 64)), (3, (0, 64))],
-        [(3, None), (3, (0, 64))],
-    ],
-)
-def test_parts_that_are_left_out_or_come_twice_are_refused(bounds):
-    with pytest.raises(ValueError, match=r"part|overlaps"):
-        of_parts(*bounds)
+def test_ranges_of_hash_partitions_follow_in_numbers_and_partitions():
+    sizes = np.array([80, 0, 80, 0, 90, 70])
+    found = CoalescePlan.of(sizes, num_partitions=4, target_size_bytes=100, min_ranges=1)
+    assert [(each.range_id, each.start, each.stop) for each in found.all_ranges] == [
+        (0, 0, 1), (1, 2, 3), (2, 4, 5), (3, 5, 6)
+    ]  # fmt: skip
+    assert len(found.ranges) == len(found.hash_ranges) == 2
+    assert found.range_ids(RowHashes(np.zeros(2, np.uint64), np.array([4, 6], np.uint64))).tolist() == [0, 1]
+    with pytest.raises(ValueError, match="overlaps"):
+        replace(found, hash_ranges=(ReduceRange(range_id=2, start=3, stop=5),))

@@ -1,11 +1,11 @@
 import pytest
 
-from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.committed_output import CorruptMapOutputError, MapOutputRecord, read_committed_output
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
-SCHEMA = block_schema(TABLE_SCHEMA)
+SCHEMA = BlockRows.schema(TABLE_SCHEMA)
 P = 4
 
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TransientError
-from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.shuffle.fetch import fetch_blocks
@@ -12,7 +12,7 @@ from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
-SCHEMA = block_schema(TABLE_SCHEMA)
+SCHEMA = BlockRows.schema(TABLE_SCHEMA)
 P = 8
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import CorruptMapOutputError, read_committed_output
 from icefloe.shuffle.fetch import fetch_blocks
@@ -13,7 +13,7 @@ from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
-SCHEMA = block_schema(TABLE_SCHEMA)
+SCHEMA = BlockRows.schema(TABLE_SCHEMA)
 P = 8
 RANGES = [ReduceRange(range_id=0, start=0, stop=3), ReduceRange(range_id=1, start=3, stop=P)]
 

@@ -2,7 +2,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import TransientError
-from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import MapOutputLog
 from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
+from icefloe.shuffle.map_output import MapOutputWriter, new_attempt
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 
-SCHEMA = block_schema(TABLE_SCHEMA)
+SCHEMA = BlockRows.schema(TABLE_SCHEMA)
 
 
 def partitions_of(store, record, num_partitions):
@@ -82,27 +81,18 @@ def test_a_next_generation_counts_after_a_void():
     assert partitions_of(store, second, 4) == expected_partitions(rows)
 
 
-def open_writer(store, tmp_path, **changed):
-    settings: dict[str, Any] = {"memory_bytes": 3000, "spill_folders": [tmp_path]} | changed
+def open_writer(store, memory_bytes=3000):
     return MapOutputWriter(
-        store, map_id=0, generation=0, attempt=new_attempt(), schema=TABLE_SCHEMA, num_partitions=4, **settings
-    )
-
-
-def write(writer, rows):
-    writer.write(
-        rows.batch,
-        reduce_ids=rows.reduce_ids,
-        change_ordinals=rows.change_ordinals,
-        weights=rows.weights,
-        row_hashes=rows.row_hashes,
-    )
+        store, map_id=0, generation=0, attempt=new_attempt(), schema=TABLE_SCHEMA, num_partitions=4,
+        memory_bytes=memory_bytes,
+    )  # fmt: skip
 
 
 def test_spills_go_to_all_folders_in_turn_and_leave_nothing(tmp_path, monkeypatch):
     folders = [tmp_path / "a", tmp_path / "b"]
     for folder in folders:
         folder.mkdir()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", ",".join(map(str, folders)))
     files, opened = [], tempfile.TemporaryFile
 
     def watched(**options):
@@ -110,29 +100,28 @@ def test_spills_go_to_all_folders_in_turn_and_leave_nothing(tmp_path, monkeypatc
         return files[-1][1]
 
     monkeypatch.setattr(tempfile, "TemporaryFile", watched)
-    with open_writer(MemoryStore(), tmp_path, spill_folders=folders) as writer:
+    with open_writer(MemoryStore()) as writer:
         for start in range(0, 400, 40):
-            write(writer, some_rows(40, num_partitions=4, first_id=start))
+            some_rows(40, num_partitions=4, first_id=start).write(writer)
         assert [folder for folder, _ in files] == folders
         sizes = [file.seek(0, 2) for _, file in files]
         assert max(sizes) < 2 * min(sizes)
-        writer.commit(MapTaskCounts())
+        writer.commit()
     assert [list(folder.iterdir()) for folder in folders] == [[], []]
 
 
 SPILLS = """
 import resource, sys
-from pathlib import Path
-from shuffle.test_map_output import MapTaskCounts, MemoryStore, expected_partitions, open_writer, partitions_of, write
+from shuffle.test_map_output import MemoryStore, expected_partitions, open_writer, partitions_of
 from shuffle.shuffled_rows import some_rows
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 store = MemoryStore()
-with open_writer(store, Path(sys.argv[1]), memory_bytes=1) as writer:
+with open_writer(store, memory_bytes=1) as writer:
     for start in range(300):
-        write(writer, some_rows(5, num_partitions=4, first_id=5 * start))
-    record = writer.commit(MapTaskCounts())
-    assert len(writer._runs) == 300
+        some_rows(5, num_partitions=4, first_id=5 * start).write(writer)
+    record = writer.commit()
+    assert len(writer._rows._runs) == 300
 print(sum(map(len, partitions_of(store, record, 4).values())))
 """
 
@@ -145,10 +134,11 @@ def test_hundreds_of_spills_need_no_more_open_files_than_a_process_may_have(tmp_
     assert (ended.stdout, ended.stderr[-800:]) == ("1500\n", "")
 
 
-def test_a_local_disk_that_cannot_be_written_commits_nothing(tmp_path):
+def test_a_local_disk_that_cannot_be_written_commits_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     store = MemoryStore()
-    with open_writer(store, tmp_path, spill_folders=[tmp_path / "gone"]) as writer:
-        write(writer, some_rows(40, num_partitions=4))
+    with open_writer(store) as writer:
+        tmp_path.rmdir()
         with pytest.raises(TransientError, match="cannot be kept on local disk"):
-            write(writer, some_rows(40, num_partitions=4))
+            some_rows(40, num_partitions=4).write(writer)
     assert store.objects == {}

@@ -35,14 +35,19 @@ def test_each_part_gives_its_rows_in_the_order_in_which_they_came(batches: list[
         assert [size > 0 for size in spilled.content_bytes] == [bool(ids) for ids in expected]
 
 
-def test_rows_on_disk_have_no_name_that_a_killed_process_could_leave(tmp_path: Path) -> None:
-    with SpilledRows(SCHEMA, 1, memory_bytes=0, disk=tmp_path) as spilled:
+def test_rows_on_disk_have_no_name_that_a_killed_process_could_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    with SpilledRows(SCHEMA, 1, memory_bytes=0) as spilled:
         spilled.add(numbered(0, 100), np.zeros(100, np.int32))
         assert not [*tmp_path.iterdir()]
 
 
-def test_a_disk_that_is_gone_may_come_back(tmp_path: Path) -> None:
+def test_a_disk_that_is_gone_may_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     sentence = r"cannot be kept on local disk: .*; free space there, or set"
-    spilled = SpilledRows(SCHEMA, 1, memory_bytes=0, disk=tmp_path / "gone")
-    with spilled, pytest.raises(TransientError, match=sentence):
-        spilled.add(numbered(0, 1), np.zeros(1, np.int32))
+    with SpilledRows(SCHEMA, 1, memory_bytes=0) as spilled:
+        tmp_path.rmdir()
+        with pytest.raises(TransientError, match=sentence):
+            spilled.add(numbered(0, 1), np.zeros(1, np.int32))

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.shuffle import extents as extents_module
-from icefloe.shuffle import extents_file
-from icefloe.shuffle.blocks import block_schema
+from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import ReduceRange
-from icefloe.shuffle.committed_output import read_committed_outputs
-from icefloe.shuffle.extents_file import StoredExtents
+from icefloe.shuffle.committed_output import MapOutputLog
+from icefloe.shuffle.extents import StoredExtents, write_extents
 from icefloe.storage.store import KeyMissingError
 from shuffle.memory_store import MemoryStore
 from shuffle.planned_extents import planned_extents
@@ -36,9 +35,9 @@ def planned():
 
 @pytest.fixture(params=[1 << 20, 0], ids=["sections behind the head", "sections in an object of their own"])
 def stored(planned, request, monkeypatch):
-    monkeypatch.setattr(extents_file, "_INLINE_BYTES", request.param)
+    monkeypatch.setattr(extents_module, "_INLINE_BYTES", request.param)
     store = MemoryStore()
-    StoredExtents.write(store, "0.extents", planned, planned[0].files)
+    write_extents(store, "0.extents", planned, planned[0].files)
     assert len(store.objects) == (1 if request.param else 2)
     return store
 
@@ -56,7 +55,7 @@ def require_same(extents, expected):
 
 
 def test_the_extents_of_each_range_come_back(stored, planned):
-    assert StoredExtents.open(stored, "0.extents").head.rows == 41
+    assert StoredExtents.open(stored, "0.extents").rows == 41
     for extents, expected in zip(read_all(stored), planned, strict=True):
         require_same(extents, expected)
 
@@ -67,7 +66,7 @@ def test_lengths_past_4_gib_come_back(planned):
     blocks["offset"] = np.cumsum(blocks["length"]) - blocks["length"] + (9 << 32)
     blocks["output"] = 0
     large, store = replace(planned[0], blocks=blocks), MemoryStore()
-    StoredExtents.write(store, "0.extents", [large], large.files)
+    write_extents(store, "0.extents", [large], large.files)
     require_same(StoredExtents.open(store, "0.extents").of(0), large)
 
 
@@ -82,10 +81,10 @@ def test_every_damaged_byte_is_detected(stored):
 
 def test_a_newer_version_is_no_damage(planned):
     store = MemoryStore()
-    StoredExtents.write(store, "0.extents", planned, planned[0].files)
+    write_extents(store, "0.extents", planned, planned[0].files)
     data = bytearray(store.objects["0.extents"])
     data[7] = 9
-    data[28:32] = crc32_of(bytes(data[:28]))
+    data[24:28] = crc32_of(bytes(data[:24]))
     store.objects["0.extents"] = bytes(data)
     with pytest.raises(TerminalError, match="extents of version 9 cannot be read by this release"):
         StoredExtents.open(store, "0.extents")
@@ -96,11 +95,11 @@ def crc32_of(data):
 
 
 def test_sections_are_never_read_under_the_head_of_other_ones(planned, monkeypatch):
-    monkeypatch.setattr(extents_file, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(extents_module, "_INLINE_BYTES", 0)
     store = MemoryStore()
-    StoredExtents.write(store, "0.extents", planned, planned[0].files)
+    write_extents(store, "0.extents", planned, planned[0].files)
     opened = StoredExtents.open(store, "0.extents")
-    StoredExtents.write(store, "0.extents", planned[:1], planned[0].files)
+    write_extents(store, "0.extents", planned[:1], planned[0].files)
     require_same(opened.of(1), planned[1])
 
 
@@ -113,7 +112,7 @@ def committed(counts):
         )
         for map_id, rows in enumerate(counts)
     ]
-    outputs, _ = read_committed_outputs(store, records, schema=block_schema(TABLE_SCHEMA), num_partitions=P)
+    outputs, _ = MapOutputLog(store).read(records, schema=BlockRows.schema(TABLE_SCHEMA), num_partitions=P)
     return store, records, outputs
 
 
@@ -140,7 +139,7 @@ def test_each_range_gets_exactly_its_blocks_whatever_goes_to_disk(counts, bounds
     for extents in planned:
         found = [
             (extents.files[output].map_id, reduce_id, offset, length, rows, crc32)
-            for output, reduce_id, crc32, offset, length, rows, _ in extents.blocks.tolist()
+            for output, reduce_id, crc32, offset, length, rows in extents.blocks.tolist()
         ]
         assert found == [
             (output.record.map_id, reduce_id, output.record.blocks_at + start, stop - start, rows, crc32)

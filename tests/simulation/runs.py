@@ -18,7 +18,7 @@ from icefloe.batch.upkeep.abandoned_batch import BatchStateError, end_open_batch
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import TransientError
-from icefloe.flow import FlowTask, batch_tasks, phase_of
+from icefloe.flow import FlowTask
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.history.history import NotAnAncestorError
 from simulation.scheduler import Actor
@@ -111,7 +111,7 @@ class Delivery:
     def tasks(self) -> list[FlowTask]:
         """The tasks of the route, one after another."""
         route, delivers = self.begun.route, self.begun.reference.settings.delivers
-        return [task for task in batch_tasks(route, delivers=delivers) if task is not FlowTask.NOTHING_TO_DO]
+        return [task for task in route.tasks(delivers=delivers) if task is not FlowTask.NOTHING_TO_DO]
 
     def deliver(self, *, first: int = 0) -> None:
         """Runs the tasks of the route from the first one on, then commit and cleanup."""
@@ -136,7 +136,7 @@ class Delivery:
         self.stage.begun[url] = replace(known, tasks=max(tasks, known.tasks))
 
     def _run_task(self, task: FlowTask, process: Process) -> None:
-        reference, phase = self.stage.reference(self.begun, process), phase_of(task)
+        reference, phase = self.stage.reference(self.begun, process), task.phase
         with ends_well_if_finished(reference):
             if phase is None:
                 run_coalesce(reference)

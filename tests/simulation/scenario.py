@@ -84,7 +84,6 @@ class Scenario:
         switches: share of the operations at which an actor is stopped.
         faults: share of the operations that a fault strikes.
         clocks: hours by which the clock of each actor is ahead of the store's, in the order of the actors.
-        divides: share of its reduce partitions that an attempt of a map task divides.
     """
 
     delivered_commits: int
@@ -95,7 +94,6 @@ class Scenario:
     switches: float
     faults: float
     clocks: tuple[int, ...]
-    divides: float = 0.0
 
     @classmethod
     def drawn(cls, random: Random) -> Self:
@@ -142,10 +140,10 @@ class Scenario:
         )
 
     def enlarged(self, random: Random) -> Self:
-        """This scenario or, in every third, the same with map tasks of one row group and divided reduce partitions."""
+        """This scenario or, in every third, the same with map tasks of one row group."""
         if random.random() > _LARGE:
             return self
-        return replace(self, keys=(*self.keys, ("map_task_bytes", 1)), divides=random.choice((0.0, 0.5, 1.0)))
+        return replace(self, keys=(*self.keys, ("map_task_bytes", 1)))
 
 
 @lru_cache(maxsize=256)

@@ -162,7 +162,7 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
         clocks = dict(zip(scenario.actors, scenario.clocks, strict=True))
         with (
             with_kept_work(), with_catalog(), with_index(), with_files_of(world), with_clocks(world.now, clocks),
-            with_divisions(lambda _: aside.random() < scenario.divides),
+            with_divisions(),
         ):  # fmt: skip
             _play(scenario, world, {name: Random(random.getrandbits(64)) for name in scenario.actors})
     except Exception as cause:  # noqa: BLE001 - whatever it is, it is a finding
@@ -247,7 +247,7 @@ def delivered_before(keys: Keys, commits: int) -> World:
     deployment = deployment_of(keys, ())
     stage = Stage(world=world, states=table_states(), deployment=deployment, later_commits=0)
     # The same for each schedule that begins with it.
-    with with_index(), with_divisions(lambda _: False):
+    with with_index(), with_divisions():
         world.scheduler.run([Actor(name="before", act=partial(_heal, stage, deployment))])
     return world
 

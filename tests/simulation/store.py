@@ -52,7 +52,7 @@ class Process:
         options: Mapping[str, str] | None = None,  # noqa: ARG002 - nothing is secret here
         requests: Requests | None = None,  # noqa: ARG002 - nothing is counted
     ) -> Store:
-        """See `StoreOpener`."""
+        """See `open_store`."""
         if self.world.homes is None:
             return SimulatedStore(self, url, AnyHome(self.world))
         table, objects = Items(self.world.homes), Objects(self.world.homes)
@@ -248,10 +248,10 @@ _CALLS: Final = frozenset(
 def with_index() -> Iterator[None]:
     """Lets pipelines deliver to ``sink: {type: index}`` as long as the context lasts."""
     # Asked for each batch that is opened, and answered from the file system otherwise.
-    registered = {"index": SimpleNamespace(load=lambda: _sink)}
+    found = SimpleNamespace(load=lambda: _sink)
     with ExitStack() as stack:
         for module in (sink, pipeline_file):
-            stack.enter_context(patch.object(module, "registered_sinks", lambda: registered))
+            stack.enter_context(patch.object(module, "find_sink", lambda _: found))
         yield
 
 

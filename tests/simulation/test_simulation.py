@@ -24,7 +24,7 @@ from support.tiers import extended
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 100
 IN_TEST, IN_EXTENDED = 400, 600
-LARGE = {"/0.0": b'"divided"', "/tasks/": b'"row_groups"', "/ranges.json": b'"parts"'}
+LARGE = {"/tasks/": b'"row_groups"'}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pyiceberg.expressions import EqualTo
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.run_settings import Credentials
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.workspace import icefloe
 from support.spark.spark_lab import CATALOG, SparkLab
 from support.spark.spark_table import SparkTable
@@ -48,7 +48,7 @@ def pipeline_of(lab: SparkLab, table: SparkTable, folder: Path, *, pin: bool) ->
 
 def look(pipeline: Path) -> None:
     """The next batch is planned, and the run ends there."""
-    session = PipelineSession.open(load_pipeline(pipeline), credentials=Credentials(), environ=os.environ)
+    session = PipelineSession.open(Pipeline.load(pipeline), credentials=Credentials(), environ=os.environ)
     assert open_and_plan(session).plan is not None
 
 

@@ -78,7 +78,7 @@ def test_workers_find_the_rows_that_only_change_their_identity(
 
 def test_workers_know_their_local_disks(engine: SparkEngine) -> None:
     def disks(_: int) -> int:
-        return sum(folder is not None for folder in local_folders(os.environ))
+        return sum(folder is not None for folder in local_folders())
 
     assert engine.map(disks, [0]) == [1]
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from demo.servers.server_process import ServerUnavailableError
-from icefloe.pipeline.pipeline_file import check_pipeline, load_pipeline
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.sinks.sink import open_sink
 from make.make_env import make_env
 from support.missing import missing
@@ -140,7 +141,7 @@ def test_only_a_profile_starts_a_sink_and_nothing_else_waits_for_it(services: di
     [("flights_search.yaml", "http://search-index:9200"), ("flights_topic.yaml", "event-broker:9092")],
 )
 def test_the_example_of_a_sink_names_a_connection_to_it(services: dict[str, Any], file: str, address: str) -> None:
-    pipeline = load_pipeline(ROOT / "stack" / "examples" / file)
+    pipeline = Pipeline.load(ROOT / "stack" / "examples" / file)
     check_pipeline(pipeline)
     connection = json.loads(
         services["airflow-scheduler"]["environment"][f"AIRFLOW_CONN_{str(pipeline.sink.conn_id).upper()}"]

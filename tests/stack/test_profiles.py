@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from demo.servers.server_process import ServerUnavailableError
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.sink import Sink, open_sink
 from make.make_env import make_env
 from support.missing import missing
@@ -24,7 +24,7 @@ EXAMPLES = COMPOSE_FILE.parent / "stack" / "examples"
 @pytest.fixture(params=["flights_search.yaml", "flights_topic.yaml"])
 def sink(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sink]:
     """The sink of an example, over the server that its profile starts."""
-    settings = load_pipeline(EXAMPLES / request.param).sink
+    settings = Pipeline.load(EXAMPLES / request.param).sink
     profile = settings.type
     env_file = tmp_path / ".env"
     make_env(env_file)

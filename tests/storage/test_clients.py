@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from icefloe.errors import TransientError
-from icefloe.patience import answer_within
+from icefloe.patience import Silence, answer_within, silence_of
 from icefloe.storage import clients
-from icefloe.storage.clients import StoreHealth, health_of_store
 from icefloe.storage.location import open_store, probe
 from icefloe.storage.store import Store
 from support.fakes.peak_memory import anonymous_kib
@@ -33,8 +32,8 @@ def store_at(port: int, *, patience: float) -> Store:
     return open_store("s3://lake/icefloe", options=options, patience=patience)
 
 
-def silence_at(port: int) -> StoreHealth:
-    return health_of_store("s3://lake", (f"http://127.0.0.1:{port}", ""))
+def silence_at(port: int) -> Silence:
+    return silence_of("s3://lake", f"http://127.0.0.1:{port}", "")
 
 
 CALLS: dict[str, Callable[[Store], object]] = {

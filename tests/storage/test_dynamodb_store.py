@@ -11,8 +11,8 @@ from botocore import retryhandler
 from obstore.store import MemoryStore
 
 from icefloe.errors import TerminalError, TransientError
+from icefloe.patience import silence_of
 from icefloe.storage import location
-from icefloe.storage.clients import health_of_store
 from icefloe.storage.dynamodb_items import Item, Items, StoredValues
 from icefloe.storage.location import open_store
 from icefloe.storage.store import KeyMissingError, Store
@@ -147,7 +147,7 @@ def test_a_table_that_is_silent_is_waited_for_once(monkeypatch: pytest.MonkeyPat
         is_well.set()
         store = open_store("dynamodb://icefloe", options=served.access)
         assert store.size("key") is None
-        assert not health_of_store("dynamodb://icefloe", (served.endpoint, "eu-west-1")).is_recent
+        assert not silence_of("dynamodb://icefloe", served.endpoint, "eu-west-1").is_recent
 
 
 def test_credentials_that_cannot_be_fetched_may_come_later(table, monkeypatch, tmp_path):

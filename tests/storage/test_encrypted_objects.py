@@ -7,7 +7,7 @@ from pathlib import Path
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import run_batch
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from icefloe.storage.location import open_store
 from support.pipelines.workspace import Workspace
 from support.servers.careless_store import careless_store
@@ -40,7 +40,7 @@ def test_every_object_of_a_batch_asks_for_the_key(tmp_path: Path) -> None:
         options = OPTIONS | {"endpoint": endpoint}
         credentials = Credentials(storage_options=options, sink_options=options)
         sink = {"type": "files", "path": "s3://lake/changes"}
-        pipeline = load_pipeline(workspace.pipeline(storage="s3://lake", sink=sink))
+        pipeline = Pipeline.load(workspace.pipeline(storage="s3://lake", sink=sink))
 
         def deliver() -> None:
             run_batch(PipelineSession.open(pipeline, credentials=credentials, environ={}), None, environ={})

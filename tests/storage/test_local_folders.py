@@ -129,10 +129,13 @@ def test_folders_of_others_stay(tmp_path: Path) -> None:
         assert all(each.exists() for each in (*others, link))
 
 
-def test_every_disk_that_spark_names_and_that_can_be_written_is_used_in_its_order(tmp_path: Path) -> None:
+def test_every_disk_that_spark_names_and_that_can_be_written_is_used_in_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, other = tmp_path / "b", tmp_path / "a"
     one.mkdir()
     other.mkdir()
     (tmp_path / "file").write_text("")
     named = f"{one},{tmp_path}/gone,,{tmp_path}/file,{other}"
-    assert local_folders({"SPARK_LOCAL_DIRS": named}) == (one, other)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", named)
+    assert local_folders() == (one, other)

@@ -29,7 +29,7 @@ from icefloe.flow import Route
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO, Table
-from icefloe.pipeline.option_values import ChangesOption, CommitGroupsOption
+from icefloe.pipeline.settings import ChangesOption, CommitGroupsOption
 from icefloe.storage.location import open_store
 
 __all__ = ["ChangelogScan"]

@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 from icefloe.batch.plan_document import phase_key
 from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
-from icefloe.flow import WORKING_TASKS, FlowTask, Route, batch_tasks
+from icefloe.flow import WORKING_TASKS, FlowTask, Route
 from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
@@ -244,7 +244,7 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
 
 def load_phases(store: Store, route: Route, *, delivers: bool) -> tuple[PhaseRecord, ...]:
     """The records of a route that exist, in the order of the DAG."""
-    found = (_load(store, task) for task in (FlowTask.PLAN, *batch_tasks(route, delivers=delivers)) if task in PHASES)
+    found = (_load(store, task) for task in (FlowTask.PLAN, *route.tasks(delivers=delivers)) if task in PHASES)
     return tuple(record for record in found if record is not None)
 
 

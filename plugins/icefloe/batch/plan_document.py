@@ -19,7 +19,6 @@ from icefloe.documents import (
 )
 from icefloe.flow import Route
 from icefloe.iceberg.data_file import DataFile, DeleteFile
-from icefloe.storage.keys import ByteRange
 from icefloe.storage.store import Store
 
 PLAN: Final = "plan.json"
@@ -239,7 +238,7 @@ class Plan:
         """Map ids are 0 to this number, exclusive."""
         return len(self.map_task_bytes)
 
-    def map_task_place(self, map_id: int) -> tuple[str, ByteRange]:
+    def map_task_place(self, map_id: int) -> tuple[str, tuple[int, int]]:
         """Key of the file with all map tasks, and the bytes of one there."""
         start = self.map_task_ends[map_id - 1] if map_id else 0
         return tasks_key(self.map_task_digests), (start, self.map_task_ends[map_id])

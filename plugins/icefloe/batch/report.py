@@ -12,7 +12,7 @@ from icefloe.checkpoint.records import BatchOutcome, CommitRecord
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
-from icefloe.pipeline.option_values import ChangesOption
+from icefloe.pipeline.settings import ChangesOption
 from icefloe.sinks.manifest import BatchSummary
 from icefloe.sinks.sink import PartDelivery
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 from icefloe.checkpoint.record_store import backfill_prefix
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
-from icefloe.pipeline.model import Pipeline, result_values
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import SinkSettings
 from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.redaction.hidden import hide
@@ -162,7 +162,7 @@ class RunSettings:
     @property
     def digest(self) -> str:
         """Hash of the settings that decide rows and their destination."""
-        decisive = [result_values(self.pipeline), self.changes_folder.path]
+        decisive = [self.pipeline.result_values, self.changes_folder.path]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
     def to_environment(self) -> dict[str, str]:

@@ -34,11 +34,6 @@ class Sums:
             picked = weights[rows]
             self._add(int(ordinal), len(rows), int(picked.sum()), hashes.take(rows).signed_sum(picked))
 
-    def add(self, other: Self) -> None:
-        """Adds the sums of other rows."""
-        for ordinal, sums in other._by_ordinal.items():
-            self._add(ordinal, *sums)
-
     def to_documents(self) -> tuple[OrdinalSums, ...]:
         """The sums by ordinal."""
         return tuple(

@@ -8,7 +8,7 @@ from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, Hash128, SnapshotId
 from icefloe.iceberg.step import LoadPart, Step, StepKind
-from icefloe.pipeline.option_values import ChangesOption
+from icefloe.pipeline.settings import ChangesOption
 
 __all__ = ["PLANNER_VERSION", "BatchSpec", "Identity"]
 

@@ -4,7 +4,6 @@ import os
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
@@ -24,8 +23,8 @@ from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.node.machine import Machine
-from icefloe.pipeline.model import Pipeline, with_lines
-from icefloe.pipeline.pipeline_file import check_pipeline, files_called, find_pipeline, load_pipeline
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.pipeline_file import check_name, check_pipeline, find_pipeline
 from icefloe.pipeline.settings import SinkSettings
 from icefloe.redaction.hidden import redacted
 from icefloe.sinks.change_files import ChangeFiles
@@ -84,12 +83,12 @@ def validate(arguments: Namespace, screen: Screen) -> int:
     """Prints one line for each check; returns the exit code."""
     path = find_pipeline(arguments.pipeline)
     checks = Checklist(screen)
-    pipeline = checks.run("file", lambda: load_pipeline(path, environ=os.environ), lambda _: str(path))
+    pipeline = checks.run("file", lambda: Pipeline.load(path, environ=os.environ), lambda _: str(path))
     if pipeline is not None:
-        checks.run("name", partial(_check_name, path, pipeline.name), lambda _: pipeline.name)
+        checks.run("name", partial(check_name, path), lambda _: pipeline.name)
         credentials = credentials_here(pipeline)
-        built = ("every key is built, and no place is inside another", *pipeline.idle_keys)
-        checks.run("release", partial(check_pipeline, pipeline), lambda _: "; ".join(built))
+        built = "every key is built, and no place is inside another"
+        checks.run("release", partial(check_pipeline, pipeline), lambda _: built)
         runner = _check_places(pipeline, credentials, checks)
         catalog = checks.run("catalog", lambda: _catalog_text(pipeline, credentials), str)
         if catalog is not None:
@@ -121,15 +120,6 @@ def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklis
     return runner
 
 
-def _check_name(path: Path, name: str) -> None:
-    for other in files_called(name, path.parent):
-        if not other.samefile(path):
-            raise TerminalError(
-                f"{path} and {other} are both called {name!r}, so they would share one checkpoint and one DAG id: give "
-                "each a `name` of its own"
-            )
-
-
 def _usable(runner: PhaseRunner) -> PhaseRunner:
     runner.check_engine()
     return runner
@@ -154,7 +144,7 @@ def _try_delivery(pipeline: Pipeline, credentials: Credentials) -> str:
 
 
 def _catalog_text(pipeline: Pipeline, credentials: Credentials) -> str:
-    with with_lines(pipeline):
+    with pipeline.with_lines():
         catalog = load_catalog(pipeline.catalog, properties=credentials.catalog_properties or None)
     plain = {plain_address(str(catalog.properties.get(key, ""))) for key in _ADDRESSES} - {""}
     return catalog.name + "".join(map(_advice, sorted(plain)))
@@ -228,7 +218,7 @@ def _replay(session: PipelineSession, screen: Screen) -> None:
 
 
 def _compare(session: PipelineSession, sink: Sink, screen: Screen) -> None:
-    with screen.under_way(f"reading {sink.url} back"), with_lines(session.pipeline):
+    with screen.under_way(f"reading {sink.url} back"), session.pipeline.with_lines():
         found = verify_delivery(session, sink)
     screen.facts({"notes": found.notes})
     screen.answer({

@@ -18,7 +18,7 @@ from icefloe.cli.screen import Screen
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline, load_pipeline
+from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def awaited(pipeline: Pipeline) -> suppress:
 
 def load_named_pipeline(arguments: Namespace) -> Pipeline:
     """The expanded pipeline of ``PIPELINE``, with ``--engine``; refused if it needs a later release."""
-    pipeline = load_pipeline(find_pipeline(arguments.pipeline), environ=os.environ)
+    pipeline = Pipeline.load(find_pipeline(arguments.pipeline), environ=os.environ)
     engine = getattr(arguments, "engine", None)
     if engine is not None:
         pipeline = replace(pipeline, engine=engine)

@@ -26,7 +26,6 @@ from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.model import with_lines
 from icefloe.sinks.sink import Sink
 from icefloe.storage.store import KeyMissingError
 
@@ -157,7 +156,7 @@ def trace(arguments: Namespace, screen: Screen) -> None:
     """Shows the changes of a row, and its present place."""
     with screen.under_way("looking for the row"):
         session = open_session(load_named_pipeline(arguments))
-        with session.delivery_sink() as sink, with_lines(session.pipeline):
+        with session.delivery_sink() as sink, session.pipeline.with_lines():
             found = trace_row(session, sink, arguments.key)
     document: dict[str, Any] = {
         "pipeline": session.pipeline.name, "table": session.pipeline.table, "key": found.key,

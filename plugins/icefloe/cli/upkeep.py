@@ -18,9 +18,9 @@ from icefloe.cli.screen import Screen, is_agreed
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
 from icefloe.node.node_config import load_node_config
-from icefloe.node.node_server import drain_node, refill_node, serve_node
+from icefloe.node.node_server import serve_node
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import check_pipeline, with_sink_of
+from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.sinks.sink import PartDelivery
 from icefloe.units import format_bytes
 
@@ -50,7 +50,7 @@ def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
 def _redelivery(pipeline: Pipeline, arguments: Namespace) -> Redelivery:
     target = pipeline
     if arguments.sink is not None:
-        target = with_sink_of(pipeline, arguments.sink, environ=os.environ)
+        target = pipeline.with_sink_of(arguments.sink, os.environ)
         check_pipeline(target)
     warn_of_connections(pipeline)
     places = places_here(target)
@@ -151,13 +151,13 @@ def node(arguments: Namespace, screen: Screen) -> None:
     """Serves until SIGTERM or SIGINT, or drains or refills this machine's folder."""
     config = load_node_config(arguments.config)
     if arguments.drain:
-        files = drain_node(config)
+        files = config.kept_folder.drain()
         screen.say(
             f"nothing new is written to {config.address}; batches that are not committed yet need {files:,} files"
         )
         return
     if arguments.refill:
-        refill_node(config)
+        config.kept_folder.refill()
         screen.say(f"tasks write to {config.address} again")
         return
     stop = threading.Event()

@@ -18,7 +18,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.batch.status import Trouble, publish_status, publish_trouble
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError
-from icefloe.flow import FlowTask, Route, batch_tasks, phase_of
+from icefloe.flow import FlowTask, Route
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 
 __all__ = ["BatchRun", "run_batch"]
@@ -110,9 +110,9 @@ def _run_tasks(route: Route, reference: BatchReference, runner: PhaseRunner, obs
         with observe(name), ends_well_if_finished(reference):
             yield
 
-    for each in batch_tasks(route, delivers=reference.settings.delivers):
+    for each in route.tasks(delivers=reference.settings.delivers):
         if each is not FlowTask.NOTHING_TO_DO:
-            phase = phase_of(each)
+            phase = each.phase
             with task(each):
                 if phase is None:
                     run_coalesce(reference)

@@ -4,7 +4,6 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from functools import cache
 from itertools import accumulate
 from typing import Any, Final
 
@@ -25,7 +24,7 @@ from icefloe.node.node_folder import (
     encode_pieces,
     whole_piece,
 )
-from icefloe.patience import Silence, brief_seconds
+from icefloe.patience import brief_seconds, silence_of
 
 logger = logging.getLogger(__name__)
 
@@ -50,12 +49,6 @@ _LOST_SECONDS: Final = 600.0
 """A node that was given up is waited for only briefly for so long: tasks would wait for it one after another."""
 
 
-@cache
-def silence_of_node(_address: str) -> Silence:
-    """The silence of a node in this process."""
-    return Silence()
-
-
 class NodeClients:
     """The nodes that one task has asked, connected. Several threads may use it at once.
 
@@ -78,7 +71,7 @@ class NodeClients:
         """
         action = flight.Action(READ, encode_pieces(pieces))
         expected_bytes = sum(piece.stop - piece.start for piece in pieces)
-        silence = silence_of_node(address)
+        silence = silence_of("node", address)
         patience = brief_seconds(self._patience) if silence.is_recent else self._patience
         seconds = patience + expected_bytes / _SLOWEST_BYTES_PER_SECOND
         began = time.monotonic()

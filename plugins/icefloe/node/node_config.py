@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from icefloe.documents import STRICT
 from icefloe.errors import TerminalError, one_line
+from icefloe.node.node_folder import NodeFolder
 from icefloe.units import parse_seconds
 
 __all__ = ["load_node_config"]
@@ -85,6 +86,16 @@ class NodeConfig:
     @property
     def port(self) -> int:
         return int((self.address or "").rpartition(":")[2] or DEFAULT_PORT)
+
+    @property
+    def kept_folder(self) -> NodeFolder:
+        """The folder of this machine's map outputs."""
+        if self.folder is None:
+            raise TerminalError(
+                "this configuration has neither folder nor address, so there is nothing to serve: write both, or start "
+                "no node on this machine"
+            )
+        return NodeFolder(self.folder)
 
     @cached_property
     def scheme(self) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from icefloe.errors import TransientError, one_line
 
-__all__ = ["NodeLostError", "Piece", "PieceFault", "is_node_key", "split_node_key"]
+__all__ = ["NodeLostError", "Piece", "PieceFault", "split_node_key"]
 
 logger = logging.getLogger(__name__)
 
@@ -128,21 +128,14 @@ def node_key(address: str, path: str) -> str:
     return f"//{address}/{path}"
 
 
-def is_node_key(key: str) -> bool:
-    """True if the file is at a node, and not in the store.
-
-    >>> is_node_key("//worker-1:4995/5f0c/7/0.0.a1.data"), is_node_key("0.0.a1.data")
-    (True, False)
-    """
-    return key.startswith("//")
-
-
 def split_node_key(key: str) -> tuple[str, str]:
-    """The address of the node and the path there.
+    """The address of the node, empty if the file is in the store, and the path there.
 
-    >>> split_node_key("//worker-1:4995/5f0c/7/0.0.a1.data")
-    ('worker-1:4995', '5f0c/7/0.0.a1.data')
+    >>> split_node_key("//worker-1:4995/5f0c/7/0.0.a1.data"), split_node_key("0.0.a1.data")
+    (('worker-1:4995', '5f0c/7/0.0.a1.data'), ('', '0.0.a1.data'))
     """
+    if not key.startswith("//"):
+        return "", key
     address, _, path = key.removeprefix("//").partition("/")
     return address, path
 
@@ -169,10 +162,11 @@ class NodeFolder:
         # A folder that this user may not enter is no reason to fail: what is put there goes to the store.
         return os.path.exists(self._folder / _DRAINING)  # noqa: PTH110 - Path.exists raises then
 
-    def drain(self) -> None:
-        """Refuses new files from now on; a map task that is writing may still end."""
+    def drain(self) -> int:
+        """Refuses new files from now on, and counts those that batches need; a task that is writing may still end."""
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / _DRAINING).touch()
+        return sum(1 for _ in self._folder.glob("*/*/*.data"))
 
     def refill(self) -> None:
         """Ends what `drain` began."""
@@ -264,14 +258,6 @@ class NodeFolder:
                 batch.rmdir()
                 batch.parent.rmdir()
         return deleted
-
-    def totals(self) -> tuple[int, int]:
-        """Number of data files, and their bytes."""
-        sizes = []
-        for file in self._folder.glob("*/*/*.data"):
-            with suppress(OSError):
-                sizes.append(file.stat().st_size)
-        return len(sizes), sum(sizes)
 
     def _place(self, path: str) -> Path:
         if not PATH.fullmatch(path):

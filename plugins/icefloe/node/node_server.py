@@ -27,7 +27,7 @@ from icefloe.node.node_folder import (
     encode_rows,
 )
 
-__all__ = ["drain_node", "refill_node", "serve_node"]
+__all__ = ["serve_node"]
 
 logger = logging.getLogger(__name__)
 
@@ -193,7 +193,7 @@ _MOST_SECONDS_WITHOUT_PORT: Final = 60.0
 
 def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str], None]) -> None:
     """Serves until ``stop`` is set, and ends the answers that are under way."""
-    folder = _folder_of(config)
+    folder = config.kept_folder
     pem = config.pem()
     server = _started(config, folder, pem)
     say(f"node {config.address} serves {config.folder}")
@@ -215,27 +215,6 @@ def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str]
             # This process has no file, no thread or no memory left now. It still serves, and looks again.
             logger.warning("node %s serves on without a look at its folder: %r", config.address, error)
     server.shutdown()
-
-
-def drain_node(config: NodeConfig) -> int:
-    """Refuses new files on this machine; returns the number of files that batches still need."""
-    folder = _folder_of(config)
-    folder.drain()
-    return folder.totals()[0]
-
-
-def refill_node(config: NodeConfig) -> None:
-    """Lets tasks write to this machine again."""
-    _folder_of(config).refill()
-
-
-def _folder_of(config: NodeConfig) -> NodeFolder:
-    if config.folder is None:
-        raise TerminalError(
-            "this configuration has neither folder nor address, so there is nothing to serve: write both, or start no "
-            "node on this machine"
-        )
-    return NodeFolder(config.folder)
 
 
 def _started(config: NodeConfig, folder: NodeFolder, pem: Pem, *, at: str = "") -> NodeServer:

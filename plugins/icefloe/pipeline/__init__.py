@@ -2,10 +2,9 @@
 
 - `pipeline_file`: finds, loads and checks a file
 - `model`: a pipeline, whose fields are the keys of the file, and the keys that the checkpoint records
-- `settings`: the mappings inside it, and the sinks of icefloe
-- `option_values`: options that other rooms decide by; expanded texts
+- `settings`: options that other rooms decide by, the mappings inside it, and the sinks of icefloe
 - `validation`: all checks, reported at once
-- `environment`: ``${NAME}``
+- `environment`: ``${NAME}``, and texts with it
 - `url`: URLs of storage, checkpoint and sinks
 - `yaml_file`: YAML and faults with line numbers
 """
@@ -13,7 +12,6 @@
 __all__ = [
     "environment",
     "model",
-    "option_values",
     "pipeline_file",
     "settings",
     "url",

@@ -5,44 +5,36 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from icefloe.errors import TerminalError
 from icefloe.pipeline.environment import has_reference, hide_values, named_variables
-from icefloe.pipeline.option_values import (
-    ChangesOption,
-    CommitGroupsOption,
-    OutputOption,
-    RemovedRowsOption,
-    RollbackOption,
-    SummaryMismatchOption,
-)
 from icefloe.pipeline.settings import (
     AssetSchedule,
     ChangelogSettings,
+    ChangesOption,
+    CommitGroupsOption,
     DefaultArgument,
+    OutputOption,
+    RemovedRowsOption,
+    RollbackOption,
     ShuffleSettings,
     SinkSettings,
     SparkSettings,
+    SummaryMismatchOption,
     read_default_args,
     read_size,
     read_url,
 )
 from icefloe.pipeline.url import url_below
 from icefloe.pipeline.validation import checked_data
-from icefloe.pipeline.yaml_file import Problem, YamlFile, dotted
+from icefloe.pipeline.yaml_file import Problem, YamlFile, file_error, load_yaml
 from icefloe.units import parse_seconds
 
-__all__ = [
-    "JSON",
-    "ChangesPlace",
-    "Pipeline",
-    "result_configuration",
-    "result_values",
-    "with_lines",
-]
+__all__ = ["ChangesPlace", "Pipeline"]
+
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "allowed_locations": lambda value: () if value is None else tuple(value),
@@ -63,24 +55,6 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "default_args": read_default_args,
 }
 """Functions that make the value of a field from a checked value; other values are taken as they are."""
-_IDLE: Final[tuple[tuple[str, "Callable[[Pipeline], bool]", str], ...]] = (
-    ("on_removed_rows", lambda each: each.changes != "append_only", "it is for changes: append_only"),
-    ("poll_interval", lambda each: each.schedule != "@continuous", "it is for the schedule @continuous"),
-    ("spark", lambda each: each.engine == "local", "engine is local, unless the command is given another one"),
-    ("storage_conn_id", lambda each: each.is_on_disk, "storage and all that is opened with it are on a disk"),
-    ("coordination", lambda each: each.is_on_disk, "a disk needs no table to create a document only if absent"),
-    ("storage_is_shared", lambda each: not each.storage.startswith(("file:", "$")), "it is for storage on a disk"),
-    ("sink.conn_id", lambda each: each.sink.path.startswith("file:"), "sink.path is on a disk"),
-    ("sink.tombstones", lambda each: each.sink.options.get("envelope") == "plain", "a plain delete has no value"),
-    ("sink.tombstones", lambda each: each.changes == "append_only", "append_only delivers no deletes"),
-    ("sink.deletes", lambda each: each.changes == "append_only", "append_only delivers no deletes"),
-    (
-        "default_args.max_retry_delay",
-        lambda each: not each.default_args.get("retry_exponential_backoff"),
-        "it is for retry_exponential_backoff",
-    ),
-)
-"""Keys that have no effect in some files: when, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +113,14 @@ class Pipeline:
     version: Literal[1] = 1
 
     @classmethod
+    def load(cls, path: str | Path, environ: Mapping[str, str] | None = None) -> Self:
+        """The pipeline of a YAML file; one error with all faults of an unusable one.
+
+        ``environ`` resolves ``${NAME}``; None leaves it as written.
+        """
+        return cls.of(load_yaml(path), environ)
+
+    @classmethod
     def of(cls, file: YamlFile, environ: Mapping[str, str] | None = None) -> Self:
         """The pipeline of a file, expanded if an environment is given."""
         # Before anything can fail.
@@ -163,6 +145,18 @@ class Pipeline:
     def as_written(self) -> Self:
         """The same pipeline with every ``${NAME}`` unexpanded."""
         return self.of(self.file) if self.is_expanded else self
+
+    def with_sink_of(self, path: str | Path, environ: Mapping[str, str]) -> Self:
+        """This pipeline with the ``sink`` of another file, whose other keys do not count; both are expanded."""
+        file = load_yaml(path)
+        if not isinstance(file.data, dict) or "sink" not in file.data:
+            problem = Problem(
+                line=1, key="sink", sentence="the key sink is missing: add the sink that takes the batches"
+            )
+            raise file_error(str(path), [problem])
+        kept = {key: value for key, value in self.file.data.items() if key != "changelog"}
+        data = {**kept, "name": self.name, "sink": file.data["sink"]}
+        return self.of(YamlFile(path=str(path), data=data, lines=file.lines, problems=file.problems), environ)
 
     @property
     def path(self) -> str:
@@ -210,64 +204,59 @@ class Pipeline:
         return 0.0 if self.changelog.path is None else None
 
     @property
-    def is_on_disk(self) -> bool:
-        """True if the storage's credentials open no object store and no table."""
-        letters = self.sink.options.get("dead_letters") or {}
-        places = (self.storage, self.checkpoint_url, self.changes_folder.path if self.delivers else "")
-        return all(str(place or "file:").startswith("file:") for place in (*places, letters.get("path")))
-
-    @property
-    def idle_keys(self) -> tuple[str, ...]:
-        """A sentence with its line for each written key without effect, by the table above."""
-        idle = ((tuple(key.split(".")), why) for key, is_idle, why in _IDLE if is_idle(self))
-        return tuple(
-            Problem(line=self.file.line_of(path), key=dotted(path), sentence=f"{dotted(path)} has no effect: {why}").at(
-                self.path
-            )
-            for path, why in idle
-            if reduce(lambda data, key: (data or {}).get(key), path, self.file.data) is not None
-        )
-
-    @property
     def shuffle_url(self) -> str:
         """URL of the folder of shuffle files."""
         return url_below(self.storage, "shuffle", self.name)
 
+    @contextmanager
+    def with_lines(self) -> Iterator[None]:
+        """Puts file and line before an error inside whose reason is a key of the pipeline; its class stays."""
+        try:
+            yield
+        except TerminalError as error:
+            if error.key is None or error.line is not None:
+                raise
+            line = self.file.line_of(tuple(error.key.split(".")))
+            problem = Problem(line=line, key=error.key, sentence=error.sentence)
+            raise error.restated(problem.at(self.path), path=self.path, line=line) from error
 
-@contextmanager
-def with_lines(pipeline: Pipeline) -> Iterator[None]:
-    """Puts file and line before an error inside whose reason is a key of the pipeline; its class stays."""
-    try:
-        yield
-    except TerminalError as error:
-        if error.key is None or error.line is not None:
-            raise
-        problem = Problem(
-            line=pipeline.file.line_of(tuple(error.key.split("."))), key=error.key, sentence=error.sentence
-        )
-        raise error.restated(problem.at(pipeline.path), path=pipeline.path, line=problem.line) from error
+    @property
+    def result_values(self) -> dict[str, JSON]:
+        """The values of the keys that change the result of a batch, by dotted key.
 
+        Credentials (``conn_id``), addresses of servers, limits and sizes change nothing and are left out.
+        """
+        sink = self.sink
+        return {
+            "table": self.table,
+            "branch": self.branch,
+            "identifier_columns": _list(self.identifier_columns),
+            "columns": _list(self.columns),
+            "filter": self.filter,
+            "changes": self.changes,
+            "commit_groups": self.commit_groups,
+            "sink.type": sink.type,
+            "sink.path": sink.path,
+            "sink.format": sink.format,
+            **{f"sink.{key}": value for key, value in sink.destination.items()},
+        }
 
-JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+    @property
+    def result_configuration(self) -> dict[str, JSON]:
+        """`result_values` as they are recorded.
 
+        ``${NAME}`` is recorded as written; ``environment_hash`` shows whether it still has the same values.
 
-def result_configuration(pipeline: Pipeline) -> dict[str, JSON]:
-    """The keys that change the result of a batch, with their values, by dotted key.
-
-    ``${NAME}`` is recorded as written; ``environment_hash`` shows whether it still has the same values. Credentials
-    (``conn_id``), addresses of servers, limits and sizes change nothing and are left out.
-
-    Raises:
-        ValueError: one of these keys has ``${NAME}`` and is not expanded.
-    """
-    written = result_values(pipeline.as_written)
-    resolved = result_values(pipeline)
-    variable = {key: resolved[key] for key, value in written.items() if _uses_environment(value)}
-    if variable:
-        if not pipeline.is_expanded:
-            raise ValueError(f"expand the pipeline first: {', '.join(variable)} use the environment")
-        written["environment_hash"] = _hash_of(variable)
-    return written
+        Raises:
+            ValueError: one of these keys has ``${NAME}`` and is not expanded.
+        """
+        written, resolved = self.as_written.result_values, self.result_values
+        variable = {key: resolved[key] for key, value in written.items() if _uses_environment(value)}
+        if variable:
+            if not self.is_expanded:
+                raise ValueError(f"expand the pipeline first: {', '.join(variable)} use the environment")
+            written["environment_hash"] = _hash_of(variable)
+        return written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,24 +309,6 @@ class ChangesPlace:
 def _hash_of(value: JSON) -> str:
     text = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def result_values(pipeline: Pipeline) -> dict[str, JSON]:
-    """The values of the keys that change the result of a batch, by dotted key."""
-    sink = pipeline.sink
-    return {
-        "table": pipeline.table,
-        "branch": pipeline.branch,
-        "identifier_columns": _list(pipeline.identifier_columns),
-        "columns": _list(pipeline.columns),
-        "filter": pipeline.filter,
-        "changes": pipeline.changes,
-        "commit_groups": pipeline.commit_groups,
-        "sink.type": sink.type,
-        "sink.path": sink.path,
-        "sink.format": sink.format,
-        **{f"sink.{key}": value for key, value in sink.destination.items()},
-    }
 
 
 def _list(names: tuple[str, ...] | None) -> list[JSON] | None:

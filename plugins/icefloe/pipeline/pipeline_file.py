@@ -13,46 +13,22 @@ from urllib.parse import unquote
 
 from icefloe.errors import NotBuiltError, TerminalError, UsageError
 from icefloe.pipeline.environment import has_reference
-from icefloe.pipeline.model import Pipeline, with_lines
-from icefloe.pipeline.settings import OUR_SINKS, registered_sinks
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.settings import OUR_SINKS, find_sink
 from icefloe.pipeline.url import one_store, url_below
-from icefloe.pipeline.yaml_file import Problem, YamlFile, file_error, load_yaml
+from icefloe.pipeline.yaml_file import load_yaml
 
 __all__ = [
+    "check_name",
     "check_pipeline",
-    "files_called",
     "find_pipeline",
-    "load_pipeline",
     "pipeline_paths",
-    "with_sink_of",
 ]
 
 PIPELINES_FOLDER: Final = Path("dags/pipelines")
 """Folder of the pipeline files, below the folder that Airflow or the command line runs in."""
 
 _SUFFIXES: Final = (".yaml", ".yml")
-
-
-def load_pipeline(path: str | Path, *, environ: Mapping[str, str] | None = None) -> Pipeline:
-    """The pipeline of a YAML file; one error with all faults of an unusable one.
-
-    ``environ`` resolves ``${NAME}``; None leaves it as written.
-    """
-    return Pipeline.of(load_yaml(path), environ)
-
-
-def with_sink_of(pipeline: Pipeline, path: str | Path, *, environ: Mapping[str, str] | None = None) -> Pipeline:
-    """A pipeline with the ``sink`` of another file, whose other keys do not count.
-
-    ``environ`` resolves ``${NAME}`` in both.
-    """
-    file = load_yaml(path)
-    if not isinstance(file.data, dict) or "sink" not in file.data:
-        problem = Problem(line=1, key="sink", sentence="the key sink is missing: add the sink that takes the batches")
-        raise file_error(str(path), [problem])
-    kept = {key: value for key, value in pipeline.file.data.items() if key != "changelog"}
-    data = {**kept, "name": pipeline.name, "sink": file.data["sink"]}
-    return Pipeline.of(YamlFile(path=str(path), data=data, lines=file.lines, problems=file.problems), environ)
 
 
 def pipeline_paths(folder: Path = PIPELINES_FOLDER) -> list[Path]:
@@ -84,9 +60,14 @@ def find_pipeline(name_or_path: str | Path, folder: Path = PIPELINES_FOLDER) -> 
             )
 
 
-def files_called(name: str, folder: Path) -> list[Path]:
-    """The files of a folder whose pipeline has that name, which decides checkpoint and DAG id."""
-    return [path for path in pipeline_paths(folder) if _name(path) == name]
+def check_name(path: Path) -> None:
+    """Refuses a name that another file of the folder has: it decides checkpoint and DAG id."""
+    for other in pipeline_paths(path.parent):
+        if _name(other) == _name(path) and not other.samefile(path):
+            raise TerminalError(
+                f"{path} and {other} are both called {_name(path)!r}, so they would share one checkpoint and one DAG "
+                "id: give each a `name` of its own"
+            )
 
 
 def _name(path: Path) -> str:
@@ -112,8 +93,8 @@ def check_pipeline(pipeline: Pipeline, table_location: str | None = None) -> Non
     location is known, the table. Unexpanded values pass: call it again after ``expanded``.
     """
     sink = pipeline.sink
-    with with_lines(pipeline):
-        if sink.type not in OUR_SINKS and sink.type not in registered_sinks():
+    with pipeline.with_lines():
+        if sink.type != "files" and find_sink(sink.type) is None:
             advice = f"write one of {', '.join(OUR_SINKS)}, or install the package of the sink"
             raise _not_built(pipeline, "type", f"a sink of this name is not built yet: {advice}")
         if sink.format != "parquet" and (pipeline.is_expanded or not has_reference(sink.format)):

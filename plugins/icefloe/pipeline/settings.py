@@ -4,13 +4,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from importlib.metadata import EntryPoint, entry_points
-from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from icefloe.pipeline.environment import has_reference
 from icefloe.units import parse_bytes, parse_seconds
 
-__all__ = ["OUR_SINKS", "ShuffleSettings", "SinkSettings", "registered_sinks"]
+__all__ = [
+    "ChangesOption",
+    "CommitGroupsOption",
+    "OutputOption",
+    "RollbackOption",
+    "ShuffleSettings",
+    "SinkSettings",
+    "SummaryMismatchOption",
+    "find_sink",
+]
+
+ChangesOption: TypeAlias = Literal["each", "net"]
+"""``each``: the changes of every step. ``net``: the last state of each identity against its first."""
+
+OutputOption: TypeAlias = Literal["each", "net", "upsert", "append_only"]
+"""``upsert``: net changes without the rows before updates. ``append_only``: inserts alone, of every step. Both are
+computed as ``ChangesOption`` says, proven as a whole, and only then reduced."""
+
+RemovedRowsOption: TypeAlias = Literal["fail", "skip"]
+"""If a batch of ``append_only`` removes rows, stop, or leave out every step that does."""
+
+CommitGroupsOption: TypeAlias = Literal["fuse", "split"]
+"""``fuse``: the snapshots of one commit are one step. ``split``: each snapshot is a step."""
+
+RollbackOption: TypeAlias = Literal["compensate", "fail"]
+"""If a branch left the cursor's snapshot behind, deliver the difference or stop."""
+
+SummaryMismatchOption: TypeAlias = Literal["fail", "warn"]
+"""If a batch and the snapshots' summaries disagree, stop or warn."""
 
 DefaultArgument: TypeAlias = str | int | float | bool | timedelta
 """A value of ``default_args``, ready for Airflow: durations are timedeltas."""
@@ -189,16 +216,16 @@ _GROUP: Final = "icefloe.sinks"
 """The group of entry points in which other packages register their sinks: the name is ``sink.type``."""
 
 
-OUR_SINKS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "files": "",
-        "opensearch": "icefloe.sinks.opensearch.opensearch_sink:open_opensearch_sink",
-        "kafka": "icefloe.sinks.kafka.kafka_sink:open_kafka_sink",
-    }
-)
-"""``module:function`` that opens a sink of ours; empty for the files that tasks write anyway."""
+_MODULES: Final = {
+    "opensearch": "icefloe.sinks.opensearch.opensearch_sink:open_opensearch_sink",
+    "kafka": "icefloe.sinks.kafka.kafka_sink:open_kafka_sink",
+}
+OUR_SINKS: Final = ("files", *_MODULES)
+"""``sink.type`` of those that need no package; the files are what tasks write anyway."""
 
 
-def registered_sinks() -> dict[str, EntryPoint]:
-    """Installed sinks of other packages, by ``sink.type``."""
-    return {each.name: each for each in entry_points(group=_GROUP)}
+def find_sink(sink_type: str) -> EntryPoint | None:
+    """The function that opens a sink, ours or of an installed package; None if there is none."""
+    if sink_type in _MODULES:
+        return EntryPoint(sink_type, _MODULES[sink_type], _GROUP)
+    return next(iter(entry_points(group=_GROUP, name=sink_type)), None)

@@ -84,9 +84,7 @@ def read_scalar(text: str) -> Scalar:
     return text
 
 
-MAX_VALUES: Final = 20_000
-"""Values that a file may have after its aliases and merged mappings are copied out."""
-
+_MAX_VALUES: Final = 20_000
 _MAX_DEPTH: Final = 20
 _UNQUOTED: Final = "unquoted"
 _TAGS: Final = (_UNQUOTED, "tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
@@ -158,26 +156,27 @@ def parse_yaml(text: str, *, path: str | Path) -> YamlFile:
         raise _fault(path, line, f"the character U+{ord(unprintable[0]):04X} is not allowed in YAML: remove it")
     reader = _Reader()
     try:
-        _refuse_depth(text, path)
+        _check_events(text, path)
         root = yaml.compose(text, Loader=_Loader)
         value = None if root is None else reader.value(root, ())
     except yaml.MarkedYAMLError as cause:
         raise file_error(str(path), [_syntax_problem(text, cause)]) from cause
-    except OverflowError as cause:
-        raise _fault(path, 0, str(cause)) from cause
     return YamlFile(path=str(path), data=value, lines=reader.lines, problems=tuple(reader.problems))
 
 
-def _refuse_depth(text: str, path: str | Path) -> None:
-    # Before anything is composed: for each token the parser looks at every open bracket.
-    depth = 0
+def _check_events(text: str, path: str | Path) -> None:
+    # Before anything is composed: for each token the parser looks at every open bracket, and ten aliases of ten aliases
+    # of ten ... make a file of some lines billions of values.
+    depth = values = 0
     for event in yaml.parse(text, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        values += isinstance(event, yaml.NodeEvent)
+        if isinstance(event, yaml.AliasEvent):
+            raise _fault(path, _line(event), f"the alias *{event.anchor} cannot be used here: write the value again")
         if depth > _MAX_DEPTH:
-            raise _fault(path, _line(event), _TOO_DEEP)
-
-
-_TOO_DEEP: Final = f"the values are nested more than {_MAX_DEPTH} levels deep"
+            raise _fault(path, _line(event), f"the values are nested more than {_MAX_DEPTH} levels deep")
+        if values > _MAX_VALUES:
+            raise _fault(path, _line(event), f"the file has more than {_MAX_VALUES} values")
 
 
 @dataclass(slots=True)
@@ -186,20 +185,14 @@ class _Reader:
 
     lines: dict[KeyPath, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    _values: int = 0
 
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
-        """The value of a node; an aliased value is copied, with the original's line numbers."""
+        """The value of a node."""
         if node.tag not in _TAGS:
             self._report(node, path, f"the tag {node.tag} means nothing in a pipeline file: remove it")
         if isinstance(node, yaml.MappingNode):
-            found = {}
-            for key, (line, child) in self._children(node, path).items():
-                self.lines[*path, key] = line
-                found[key] = self.value(child, (*path, key))
-            return found
+            return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
-            self._count(node, path)
             for position, item in enumerate(node.value):
                 self.lines[*path, position] = _line(item)
             return [self.value(item, (*path, position)) for position, item in enumerate(node.value)]
@@ -208,41 +201,18 @@ class _Reader:
             return node.value.lower() if isinstance(value, bool) else node.value
         return value
 
-    def _children(self, mapping: yaml.MappingNode, path: KeyPath) -> dict[str, tuple[int, yaml.Node]]:
-        """Line and node of each key. Its own keys win, then those of the first mapping of ``<<``."""
-        merged: dict[str, tuple[int, yaml.Node]] = {}
-        own: dict[str, tuple[int, yaml.Node]] = {}
-        self._count(mapping, path)
+    def _mapping(self, mapping: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         for key, child in mapping.value:
-            if not isinstance(key, yaml.ScalarNode):
+            place = (*path, key.value) if isinstance(key, yaml.ScalarNode) else path
+            if place == path:
                 self._report(key, path, "a key must be text: this one is a list or a mapping")
-            elif key.tag == _UNQUOTED and key.value == "<<":
-                if isinstance(child, yaml.SequenceNode):
-                    self._count(child, path)
-                for source in reversed(child.value if isinstance(child, yaml.SequenceNode) else [child]):
-                    merged |= self._merged(source, (*path, "<<"))
-            elif key.value in own:
-                where, first = dotted((*path, key.value)), own[key.value][0]
-                self._report(key, (*path, key.value), f"{where} is in line {first} already: keep one of the two")
+            elif place in self.lines:
+                self._report(key, place, f"{dotted(place)} is in line {self.lines[place]} already: keep one of the two")
             else:
-                own[key.value] = (_line(key), child)
-        return merged | own
-
-    def _merged(self, source: yaml.Node, path: KeyPath) -> dict[str, tuple[int, yaml.Node]]:
-        if not isinstance(source, yaml.MappingNode):
-            self._report(source, path, "'<<' must be followed by an alias of a mapping")
-            return {}
-        return self._children(source, path)
-
-    def _count(self, collection: yaml.CollectionNode, path: KeyPath) -> None:
-        # Each walk over it counts, also over keys that are left out: ten aliases of ten aliases of ten ... make a file
-        # of some lines billions of values.
-        self._values += len(collection.value)
-        if self._values > MAX_VALUES:
-            raise OverflowError(f"aliases blow the file up to more than {MAX_VALUES} values")
-        if len(path) > _MAX_DEPTH:
-            # A value that is inside of itself.
-            raise OverflowError(_TOO_DEEP)
+                self.lines[place] = _line(key)
+                found[key.value] = self.value(child, place)
+        return found
 
     def _report(self, node: yaml.Node, path: KeyPath, sentence: str) -> None:
         self.problems.append(Problem(line=_line(node), key=dotted(path), sentence=sentence))

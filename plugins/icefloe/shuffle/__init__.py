@@ -10,8 +10,6 @@ by side in one file. Neighbouring partitions are merged into ranges of about the
                        '----- 11 KB -----'         '- 19 KB -'
     range                     0                         1
 
-A larger partition, here perhaps 4, is cut into ranges of its parts, if map tasks divided it.
-
 A range fetches one extent of each map output, and hands all rows of its identities to one task. Ranges are cut by
 exact sizes, after all map tasks are done.
 
@@ -22,9 +20,8 @@ Read in this order:
 - `block_file`: the blocks of all partitions, and rows on local disk in numbered parts
 - `index_file`: position and contents of each block
 - `committed_output`: the commit record, which map tasks have a valid output, and what readers find
-- `coalesce`: the partition of a row, the 64 parts of hot ones, and ranges of partitions, created once
-- `extents`: the blocks of a range; refuses ranges that leave one out
-- `extents_file`: extents of all ranges as bytes, and in the store
+- `coalesce`: the partition of a row, and ranges of partitions, created once
+- `extents`: the blocks of a range, in the store; refuses ranges that leave one out
 - `fetch`: reads and checks the bytes of a range
 """
 
@@ -34,7 +31,6 @@ __all__ = [
     "coalesce",
     "committed_output",
     "extents",
-    "extents_file",
     "fetch",
     "index_file",
     "map_output",

@@ -5,9 +5,9 @@ A process may have only some hundred files open, so one local file holds many sp
 
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 import numpy as np
@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import compress_block, decompress_block, record_batches, split_batch
 from icefloe.shuffle.coalesce import order_by_reduce_id
-from icefloe.storage.local_folders import KeepsLocalFiles, on_local_disk
+from icefloe.storage.local_folders import local_folders, on_local_disk
 
 __all__ = ["SpilledRows"]
 
 _ROWS_AT_ONCE: Final = 1 << 16
 _CANNOT_KEEP: Final = "spilled rows cannot be kept on local disk"
-_LARGEST_BUFFER_BYTES: Final = 256 << 20
+_LARGEST_BUFFER_BYTES: Final = 1 << 30
+"""Some of Arrow's types take 32-bit offsets: rows that wait must fit into one batch."""
 _FEW_ROWS: Final = 1 << 10
 
 
@@ -78,7 +79,9 @@ class BlockFileWriter:
         )
 
 
-def write_rows(writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.int32], num_blocks: int) -> None:
+def write_rows(
+    writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.int32], num_blocks: int, *, first_block: int = 0
+) -> None:
     """Orders rows by the ids of their blocks; never holds them twice as a whole."""
     order, counts = order_by_reduce_id(ids, num_blocks)
     stops = np.cumsum(counts)
@@ -93,7 +96,9 @@ def write_rows(writer: BlockFileWriter, batch: pa.RecordBatch, ids: NDArray[np.i
             start = int(stops[block_id] - counts[block_id]) - first
             pieces = list(split_batch(_compact(rows.slice(start, int(counts[block_id])))))
             content_bytes = sum(pa.ipc.get_record_batch_size(piece) for piece in pieces)
-            writer.append(int(block_id), (piece.serialize() for piece in pieces), content_bytes=content_bytes)
+            writer.append(
+                first_block + int(block_id), (piece.serialize() for piece in pieces), content_bytes=content_bytes
+            )
 
 
 def _compact(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -108,85 +113,33 @@ def _windows(filled: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[N
         yield from np.split(filled, np.flatnonzero(np.diff(number)) + 1)
 
 
-class SpilledRuns(KeepsLocalFiles):
-    """Spilled rows: runs of blocks, one after another in a file of each folder.
+class SpilledRows(ExitStack):
+    """Takes rows with the number of their part, then gives a part's rows in the order they came, or all as blocks.
 
-    The files have no names, so a process that is killed leaves nothing. Use it as a context manager: it owns them.
-
-    Args:
-        folders: used in turn; None is the machine's temporary folder.
-    """
-
-    def __init__(self, folders: Sequence[Path | None]) -> None:
-        super().__init__()
-        self._folders = folders
-        self._files: list[BinaryIO] = []
-        self._runs: list[tuple[BinaryIO, int, BlockFile]] = []
-
-    def __len__(self) -> int:
-        return len(self._runs)
-
-    def add(self, num_blocks: int, write: Callable[[BlockFileWriter], object]) -> BlockFile:
-        """Adds a run of the blocks that are appended by ``write``."""
-        with on_local_disk(_CANNOT_KEEP):
-            if len(self._files) < len(self._folders):
-                file = tempfile.TemporaryFile(dir=self._folders[len(self._files)])  # noqa: SIM115 - the stack closes it
-                self._files.append(cast("BinaryIO", self._owned.enter_context(file)))
-            run_file = self._files[len(self._runs) % len(self._files)]
-            start = run_file.seek(0, 2)
-            writer = BlockFileWriter(run_file, num_blocks, is_spill=True)
-            write(writer)
-        blocks = writer.finish()
-        self._runs.append((run_file, start, blocks))
-        return blocks
-
-    def contents(self, block_id: int) -> Iterator[bytes]:
-        """The messages of a block, uncompressed, run by run."""
-        for file, start, blocks in self._runs:
-            content_bytes = int(blocks.content_bytes[block_id])
-            if content_bytes:
-                first, stop = blocks.offsets[block_id : block_id + 2].tolist()
-                try:
-                    with on_local_disk(_CANNOT_KEEP):
-                        file.seek(start + first)
-                        data = decompress_block(file.read(stop - first), max_bytes=content_bytes)
-                except ValueError as cause:
-                    raise TransientError(f"{_CANNOT_KEEP}: {cause}; check the disk, and run again") from cause
-                yield data
-
-    def merge_into(self, writer: BlockFileWriter) -> None:
-        """Appends one block of all runs' messages; holds one run's block at a time."""
-        #   run 1    |0 0|2|          by block
-        #   run 2    |0|1 1|
-        #   merged   |0 0 0|1 1|2|
-        totals = np.sum([blocks.content_bytes for _, _, blocks in self._runs], axis=0)
-        for block_id in np.flatnonzero(totals).tolist():
-            # The content of a block is messages one after another, without a schema or an end. So contents of runs, end
-            # to end, are the content of the merged block, and no row is decoded.
-            writer.append(block_id, self.contents(block_id), content_bytes=int(totals[block_id]))
-
-
-class SpilledRows(KeepsLocalFiles):
-    """Takes rows with the number of their part, then gives a part's rows in the order they came.
-
-    Rows wait in memory, then go to disk as a run with a block for each part. Use it as a context manager: it owns a
-    file without a name.
+    Rows wait in memory, then go to disk as a run with a block for each part, one run after another in a file of each
+    disk in turn. The files have no names, so a process that is killed leaves nothing. A context manager: it owns them.
 
     Args:
         memory_bytes: of waiting rows; they are there twice while they are written.
-        disk: None: the machine's temporary folder.
     """
 
-    def __init__(self, schema: pa.Schema, num_parts: int, *, memory_bytes: int, disk: Path | None = None) -> None:
+    def __init__(self, schema: pa.Schema, num_parts: int, *, memory_bytes: int) -> None:
         super().__init__()
         self._schema = schema
         self._num_parts = num_parts
         self._buffer_bytes = min(memory_bytes, _LARGEST_BUFFER_BYTES)
-        self._runs = self._owned.enter_context(SpilledRuns([disk]))
+        self._folders = local_folders()
+        self._files: list[BinaryIO] = []
+        self._runs: list[tuple[BinaryIO, int, BlockFile]] = []
         self._waiting: list[tuple[pa.RecordBatch, NDArray[np.int32]]] = []
         self._waiting_bytes = 0
         self.content_bytes = np.zeros(num_parts, np.int64)
         self.rows = np.zeros(num_parts, np.int64)
+
+    @property
+    def is_on_disk(self) -> bool:
+        """True once rows went there."""
+        return bool(self._runs)
 
     def add(self, batch: pa.RecordBatch, parts: NDArray[np.int32]) -> None:
         """Takes rows and the part of each."""
@@ -202,14 +155,54 @@ class SpilledRows(KeepsLocalFiles):
         """Writes the rows that wait. Afterwards ``content_bytes`` counts all rows."""
         if not self._waiting:
             return
-        rows = pa.concat_batches([batch for batch, _ in self._waiting])
-        parts = np.concatenate([parts for _, parts in self._waiting])
-        self._waiting, self._waiting_bytes = [], 0
-        blocks = self._runs.add(self._num_parts, lambda writer: write_rows(writer, rows, parts, self._num_parts))
+        rows, parts = self._taken()
+        with on_local_disk(_CANNOT_KEEP):
+            if len(self._files) < len(self._folders):
+                file = tempfile.TemporaryFile(dir=self._folders[len(self._files)])  # noqa: SIM115 - the stack closes it
+                self._files.append(cast("BinaryIO", self.enter_context(file)))
+            run_file = self._files[len(self._runs) % len(self._files)]
+            start = run_file.seek(0, 2)
+            writer = BlockFileWriter(run_file, self._num_parts, is_spill=True)
+            write_rows(writer, rows, parts, self._num_parts)
+        blocks = writer.finish()
+        self._runs.append((run_file, start, blocks))
         self.content_bytes += blocks.content_bytes
 
     def batches(self, part: int) -> Iterator[pa.RecordBatch]:
         """The rows of a part. Several parts can be read at once, but no rows added meanwhile."""
         self.flush()
-        for content in self._runs.contents(part):
+        for content in self._contents(part):
             yield from record_batches(pa.BufferReader(content), len(content), self._schema)
+
+    def write_to(self, writer: BlockFileWriter, first_block: int) -> None:
+        """Appends a block for each part that has rows; of those on disk it holds one run's block at a time."""
+        #   run 1    |0 0|2|          by part
+        #   run 2    |0|1 1|
+        #   merged   |0 0 0|1 1|2|
+        if self._waiting and not self._runs:
+            write_rows(writer, *self._taken(), self._num_parts, first_block=first_block)
+            return
+        self.flush()
+        for part in np.flatnonzero(self.content_bytes).tolist():
+            # The content of a block is messages one after another, without a schema or an end. So contents of runs, end
+            # to end, are the content of the merged block, and no row is decoded.
+            writer.append(first_block + part, self._contents(part), content_bytes=int(self.content_bytes[part]))
+
+    def _taken(self) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
+        """The rows that wait, which are then forgotten."""
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        return pa.concat_batches([batch for batch, _ in waiting]), np.concatenate([parts for _, parts in waiting])
+
+    def _contents(self, part: int) -> Iterator[bytes]:
+        """The messages of a part, uncompressed, run by run."""
+        for file, start, blocks in self._runs:
+            content_bytes = int(blocks.content_bytes[part])
+            if content_bytes:
+                first, stop = blocks.offsets[part : part + 2].tolist()
+                try:
+                    with on_local_disk(_CANNOT_KEEP):
+                        file.seek(start + first)
+                        data = decompress_block(file.read(stop - first), max_bytes=content_bytes)
+                except ValueError as cause:
+                    raise TransientError(f"{_CANNOT_KEEP}: {cause}; check the disk, and run again") from cause
+                yield data

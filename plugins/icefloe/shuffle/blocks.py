@@ -23,7 +23,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError, lack_of_memory_named, one_line
 from icefloe.storage.local_folders import on_local_disk
 
-__all__ = ["BlockRows", "HashRows", "block_schema"]
+__all__ = ["BlockRows", "HashRows"]
 
 _FRAME_START: Final = bytes.fromhex("04224d18 4c 40")
 """LZ4's magic, then the flags every block has: version 1, linked blocks of 64 KiB, content size, content checksum."""
@@ -36,21 +36,21 @@ _MESSAGE_BYTES: Final = 16 << 20
 _MAX_MESSAGE_BYTES: Final = (1 << 31) - 1
 
 
-def block_schema(table_schema: pa.Schema) -> pa.Schema:
-    """The schema of the rows in blocks: the table's columns, then weight and change ordinal."""
-    ours = [
-        pa.field(ChangeColumns.WEIGHT, pa.int64(), nullable=False),
-        pa.field(ChangeColumns.ORDINAL, pa.int32(), nullable=False),
-    ]
-    return pa.schema([*table_schema, *ours])
-
-
 class BlockRows(NamedTuple):
-    """The rows of blocks, apart from the two columns that `block_schema` adds."""
+    """The rows of blocks, apart from their last two columns."""
 
     rows: pa.Table
     weights: NDArray[np.int64]
     change_ordinals: NDArray[np.int32]
+
+    @staticmethod
+    def schema(table_schema: pa.Schema) -> pa.Schema:
+        """The schema of blocks: the table's columns, then weight and change ordinal."""
+        ours = [
+            pa.field(ChangeColumns.WEIGHT, pa.int64(), nullable=False),
+            pa.field(ChangeColumns.ORDINAL, pa.int32(), nullable=False),
+        ]
+        return pa.schema([*table_schema, *ours])
 
     @classmethod
     def of(cls, piece: pa.Table | pa.RecordBatch) -> Self:
@@ -237,7 +237,7 @@ class FrameReader:
             raise ValueError(f"LZ4 refuses it: {one_line(cause)}") from cause
 
 
-_HASH_ROWS: Final = block_schema(
+_HASH_ROWS: Final = BlockRows.schema(
     pa.schema([pa.field(name, RowHashes.COLUMN_TYPE, nullable=False) for name in ("_row", "_identity")])
 )
 

@@ -21,7 +21,6 @@ from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, dump_document, fields_crc32, load_document
 from icefloe.errors import IcefloeError, TransientError
-from icefloe.shuffle.coalesce import NUM_PARTS, BlockNumbers
 from icefloe.shuffle.index_file import (
     OrdinalSums,
     PartitionStatistics,
@@ -37,7 +36,6 @@ __all__ = [
     "MapOutputLog",
     "MapOutputRecord",
     "MissingMapOutputError",
-    "read_committed_outputs",
 ]
 
 logger = logging.getLogger(__name__)
@@ -105,7 +103,6 @@ class MapOutputRecord:
     Attributes:
         data: blocks; this and the next are None for a task of the insert-only route.
         index: if it has the key of the data, the file is the index and then the blocks.
-        divided: reduce partitions with a block for each part, ascending, counted as blocks in the index.
         hash_partitions: they follow the reduce partitions in all files (`blocks`).
         largest_block_bytes: uncompressed; a reader allocates no more for one block.
         removed_rows_read: of negative weight, in each step that removes them.
@@ -125,7 +122,6 @@ class MapOutputRecord:
     data: StoredFile | None = None
     index: StoredFile | None = None
     num_partitions: int = 0
-    divided: tuple[int, ...] = ()
     hash_partitions: int = 0
     schema_fingerprint: str = ""
     largest_block_bytes: int = 0
@@ -280,6 +276,23 @@ class MapOutputLog:
             )  # fmt: skip
         return [state.record for state in states if state.record is not None]
 
+    def read(
+        self, records: Sequence[MapOutputRecord], *, schema: pa.Schema, num_partitions: int, hash_partitions: int = 0
+    ) -> tuple[list["CommittedOutput"], list[CorruptMapOutputError]]:
+        """The small files of map outputs, in order, of those that are whole; and an error per damaged one."""
+
+        def read(record: MapOutputRecord) -> CommittedOutput | CorruptMapOutputError:
+            try:
+                return read_committed_output(
+                    self._store, record, schema=schema, num_partitions=num_partitions, hash_partitions=hash_partitions
+                )
+            except CorruptMapOutputError as damage:
+                return damage
+
+        results = map_parallel(read, records, at_once=self._store.requests_at_once)
+        whole = [each for each in results if isinstance(each, CommittedOutput)]
+        return whole, [each for each in results if isinstance(each, CorruptMapOutputError)]
+
     def commit(self, record: MapOutputRecord) -> MapOutputRecord:
         """Commits a map output unless another attempt already has; returns the record that counts.
 
@@ -338,18 +351,9 @@ class CommittedOutput:
     """
 
     record: MapOutputRecord
-    numbers: BlockNumbers
     offsets: NDArray[np.int64]
     statistics: PartitionStatistics
     block_crc32: NDArray[np.uint32]
-
-    @property
-    def partition_statistics(self) -> PartitionStatistics:
-        return self.statistics.renumbered(self.numbers.reduce_ids()) if self.numbers.divided else self.statistics
-
-    def part_statistics(self, reduce_id: int) -> PartitionStatistics:
-        first = int(self.numbers.firsts()[reduce_id])
-        return self.statistics.between(first, first + NUM_PARTS)
 
 
 def read_committed_output(
@@ -369,48 +373,22 @@ def read_committed_output(
         raise _corrupt(record, "it was written for another number of hash partitions")
     # Not even the size of the data file, which takes a request: whoever fetches a block finds out whether it is there,
     # by its checksum, and then all engines make again what is lost, not this process alone.
-    numbers = BlockNumbers(num_partitions=num_partitions + hash_partitions, divided=record.divided)
+    num_blocks = num_partitions + hash_partitions
     index = _read_index(store, record, record.index, record.data)
-    index, entries = index[: index_bytes(len(numbers))], index[index_bytes(len(numbers)) :]
+    index, entries = index[: index_bytes(num_blocks)], index[index_bytes(num_blocks) :]
     try:
-        offsets = decode_index(index, num_blocks=len(numbers), data_size_bytes=record.data.size_bytes)
-        statistics, block_crc32 = decode_statistics(entries, num_partitions=len(numbers))
+        offsets = decode_index(index, num_blocks=num_blocks, data_size_bytes=record.data.size_bytes)
+        statistics, block_crc32 = decode_statistics(entries, num_partitions=num_blocks)
     except ValueError as cause:
         raise _corrupt(record, str(cause)) from cause
     if not np.array_equal(np.flatnonzero(np.diff(offsets)), np.unique(statistics.reduce_ids)):
         raise _corrupt(record, "index and statistics name different reduce partitions")
-    blocks_of_rows = len(numbers) - hash_partitions
-    if statistics.sums(0, blocks_of_rows) != record.ordinals:
+    if statistics.sums(0, num_partitions) != record.ordinals:
         raise _corrupt(record, "statistics and commit record do not add up to the same")
     # Every row has a hash row. One that was missing would leave a row that equal rows of other identities cancel.
-    if hash_partitions and statistics.sums(blocks_of_rows, len(numbers)) != record.ordinals:
+    if hash_partitions and statistics.sums(num_partitions, num_blocks) != record.ordinals:
         raise _corrupt(record, "hash rows and commit record do not add up to the same")
-    return CommittedOutput(
-        record=record, numbers=numbers, offsets=offsets, statistics=statistics, block_crc32=block_crc32
-    )
-
-
-def read_committed_outputs(
-    store: Store,
-    records: Sequence[MapOutputRecord],
-    *,
-    schema: pa.Schema,
-    num_partitions: int,
-    hash_partitions: int = 0,
-) -> tuple[list[CommittedOutput], list[CorruptMapOutputError]]:
-    """The whole outputs in order, and an error per damaged one."""
-
-    def read(record: MapOutputRecord) -> CommittedOutput | CorruptMapOutputError:
-        try:
-            return read_committed_output(
-                store, record, schema=schema, num_partitions=num_partitions, hash_partitions=hash_partitions
-            )
-        except CorruptMapOutputError as damage:
-            return damage
-
-    results = map_parallel(read, records, at_once=store.requests_at_once)
-    whole = [each for each in results if isinstance(each, CommittedOutput)]
-    return whole, [each for each in results if isinstance(each, CorruptMapOutputError)]
+    return CommittedOutput(record=record, offsets=offsets, statistics=statistics, block_crc32=block_crc32)
 
 
 def _read_index(store: Store, record: MapOutputRecord, index: StoredFile, data: StoredFile) -> bytes:

@@ -4,7 +4,6 @@ The store is asked once for each map output, a node once for all its map outputs
 """
 
 import io
-import os
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,9 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.node.machine import Machine
-from icefloe.node.node_folder import NodeLostError, Piece, PieceFault, is_node_key, split_node_key
+from icefloe.node.node_folder import NodeLostError, Piece, PieceFault, split_node_key
 from icefloe.shuffle.blocks import decode_block, stream_block
-from icefloe.shuffle.coalesce import WHOLE
 from icefloe.shuffle.committed_output import CorruptMapOutputError, LostOutputs, read_piece
 from icefloe.shuffle.extents import RangeExtents, ShuffledFile, pieces_of
 from icefloe.storage.local_folders import local_folders, on_local_disk
@@ -37,13 +35,11 @@ class FetchedBlock(NamedTuple):
     """The rows of one map task for one reduce partition.
 
     Attributes:
-        is_shared: True if the block also has rows of other ranges.
         batches: must be read before the next block. A large block is decoded batch by batch.
     """
 
     reduce_id: int
     map_id: int
-    is_shared: bool
     batches: Iterable[pa.RecordBatch]
 
 
@@ -122,14 +118,13 @@ def fetch_blocks(
                 }
             # One partition of all map outputs before the next, so that a reader can finish a partition and forget its
             # rows.
-            for output, reduce_id, crc32, offset, length, rows, part in extents.blocks[window].tolist():
+            for output, reduce_id, crc32, offset, length, rows in extents.blocks[window].tolist():
                 piece, data = of_output[output]
                 first_byte = offset - piece.start
                 block = data[first_byte : first_byte + length] if isinstance(data, memoryview) else data
                 source = _Block(extents.files, piece.file, reduce_id, length, crc32, rows)
                 batches = source.batches(block, schema, streamed_above_bytes=max_fetch_bytes)
-                is_shared = extents.parts is not None and part == WHOLE
-                yield FetchedBlock(reduce_id, piece.file.map_id, is_shared, batches)
+                yield FetchedBlock(reduce_id, piece.file.map_id, batches)
 
 
 def _pieces(extents: RangeExtents, window: NDArray[np.int64]) -> list[_Piece]:
@@ -160,8 +155,7 @@ def _read(store: Store, piece: _Piece) -> memoryview:
 def _on_disk(
     read: Callable[[Sequence[_Piece]], list[memoryview]], whole: _Piece, *, piece_bytes: int
 ) -> Iterator[BinaryIO]:
-    disk = local_folders(os.environ)[0]
-    with on_local_disk(_CANNOT_KEEP), tempfile.TemporaryFile(dir=disk) as file:
+    with on_local_disk(_CANNOT_KEEP), tempfile.TemporaryFile(dir=local_folders()[0]) as file:
         for start in range(whole.start, whole.stop, max(piece_bytes, _LEAST_PIECE_BYTES)):
             stop = min(start + max(piece_bytes, _LEAST_PIECE_BYTES), whole.stop)
             [piece] = read([whole._replace(start=start, stop=stop)])
@@ -267,7 +261,7 @@ def found_or_lost(answers: Iterable[list[memoryview] | CorruptMapOutputError]) -
 
 def node_of(file: ShuffledFile) -> str:
     """Empty: the file is in the store."""
-    return split_node_key(file.data_key)[0] if is_node_key(file.data_key) else ""
+    return split_node_key(file.data_key)[0]
 
 
 def _lost(

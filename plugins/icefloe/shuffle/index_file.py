@@ -7,7 +7,7 @@ each block and one of all that.
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 import numpy as np
@@ -44,7 +44,7 @@ class OrdinalSums:
 
 
 def grouped_hash_sums(
-    high: NDArray[np.uint64], low: NDArray[np.uint64], weights: NDArray[np.int64], starts: NDArray[np.int64]
+    high: NDArray[np.uint64], low: NDArray[np.uint64], weights: NDArray[np.int64] | None, starts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """The signed sum of hashes of each group of neighbours, mod 2^128, as high and low halves.
 
@@ -55,11 +55,13 @@ def grouped_hash_sums(
     if not len(starts):
         return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
     limbs = [low & _MASK, low >> _HALF, high & _MASK, high >> _HALF]
-    exact = max(-int(weights.min()), int(weights.max())) * len(weights) <= _EXACT_WEIGHTS
-    kind = np.int64 if exact else object  # Python's integers for weights no table has
+    largest = 1 if weights is None else max(-int(weights.min()), int(weights.max()))
+    kind = np.int64 if largest * len(low) <= _EXACT_WEIGHTS else object  # Python's integers for weights no table has
     # As on paper, in digits of 32 bits: each digit is added up by itself, then carries go from the lowest digit up. A
     # negative carry borrows, because >> rounds down.
-    signed = [np.add.reduceat(limb.astype(kind) * weights.astype(kind), starts) for limb in limbs]
+    digits = (limb.astype(kind) for limb in limbs)
+    weighed = digits if weights is None else (digit * weights.astype(kind) for digit in digits)
+    signed = [np.add.reduceat(digit, starts) for digit in weighed]
     carried = []
     carry = np.zeros(len(starts), kind)
     for limb_sum in signed:
@@ -105,14 +107,12 @@ _ENTRY: Final = np.dtype(
      ("hash_low", ">u8")]
 )  # fmt: skip
 _ORDINAL_BITS: Final = 32
-_ENTRIES_MERGED_AT: Final = 1 << 18
+_ENTRIES_MERGED_AT: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatistics:
     """One entry per non-empty (reduce partition, change ordinal), ascending.
-
-    If a map output has divided partitions, its blocks are counted in place of the reduce partitions.
 
     Attributes:
         rows: whatever their weights.
@@ -156,18 +156,7 @@ class PartitionStatistics:
     def merged(cls, parts: Sequence[Self]) -> Self:
         arrays = {name: np.concatenate([getattr(each, name) for each in parts]) for name in cls.__slots__}
         hashes = arrays.pop("hash_high"), arrays.pop("hash_low")
-        return cls._grouped(**arrays, hashes=hashes, hash_weights=np.ones(len(arrays["rows"]), np.int64))
-
-    def renumbered(self, reduce_ids: NDArray[np.int64]) -> Self:
-        """Each number has its new one at its place."""
-        return self.merged([replace(self, reduce_ids=reduce_ids[self.reduce_ids])])
-
-    def between(self, start: int, stop: int) -> Self:
-        """Counted from 0; ``stop`` is exclusive."""
-        first, last = np.searchsorted(self.reduce_ids, [start, stop])
-        picked = {name: getattr(self, name)[first:last] for name in self.__slots__}
-        picked["reduce_ids"] = picked["reduce_ids"] - start
-        return replace(self, **picked)
+        return cls._grouped(**arrays, hashes=hashes, hash_weights=None)
 
     def partition_rows(self, num_partitions: int) -> NDArray[np.int64]:
         """Over all ordinals."""
@@ -185,7 +174,7 @@ class PartitionStatistics:
             rows=self.rows[picked],
             signed_counts=self.signed_counts[picked],
             hashes=(self.hash_high[picked], self.hash_low[picked]),
-            hash_weights=np.ones(last - first, np.int64),
+            hash_weights=None,
         )
         return tuple(
             OrdinalSums(change_ordinal=ordinal, rows=rows, signed_count=signed_count, hash_sum=high << 64 | low)
@@ -204,14 +193,16 @@ class PartitionStatistics:
         rows: NDArray[np.int64],
         signed_counts: NDArray[np.int64],
         hashes: tuple[NDArray[np.uint64], NDArray[np.uint64]],
-        hash_weights: NDArray[np.int64],
+        hash_weights: NDArray[np.int64] | None,
     ) -> Self:
         # One number for both keys, so that one sort groups by both.
         groups = reduce_ids << _ORDINAL_BITS | change_ordinals
         order = np.argsort(groups, kind="stable")
         ordered = groups[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-        hash_high, hash_low = grouped_hash_sums(hashes[0][order], hashes[1][order], hash_weights[order], starts)
+        hash_high, hash_low = grouped_hash_sums(
+            hashes[0][order], hashes[1][order], None if hash_weights is None else hash_weights[order], starts
+        )
         return cls(
             reduce_ids=ordered[starts] >> _ORDINAL_BITS,
             change_ordinals=ordered[starts] & ((1 << _ORDINAL_BITS) - 1),

@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 from icefloe.changes.columns import ChangeColumns
 from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
-from icefloe.pipeline.option_values import OutputOption
+from icefloe.pipeline.settings import OutputOption
 
 __all__ = ["Origin", "ProvenBatch", "StagedPart"]
 

@@ -1,6 +1,5 @@
 """Files of a batch, and the manifest that makes it whole."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -244,7 +243,7 @@ class ChangeFiles:
 
 
 def _staging_folder(number: int) -> AbstractContextManager[Path]:
-    disks = local_folders(os.environ)
+    disks = local_folders()
     return task_folder("part", disks[number % len(disks)])
 
 

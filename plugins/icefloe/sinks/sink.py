@@ -17,7 +17,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from importlib import import_module
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -25,7 +24,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from icefloe.documents import STRICT
 from icefloe.errors import TerminalError
-from icefloe.pipeline.settings import OUR_SINKS, registered_sinks
+from icefloe.pipeline.settings import find_sink
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.storage.store import Store
 from icefloe.units import parse_bytes
@@ -306,18 +305,14 @@ def open_sink(
         open_store: opens a folder of the pipeline's storage by its URL.
     """
     sink_type = settings["type"]
-    if place := OUR_SINKS.get(sink_type):
-        module, _, name = place.partition(":")
-        factory: SinkFactory = getattr(import_module(module), name)
-    elif sink_type in (registered := registered_sinks()):
-        factory = registered[sink_type].load()
-    else:
-        known = ", ".join(sorted({*OUR_SINKS, *registered}))
+    found = find_sink(sink_type)
+    if found is None:
         raise TerminalError(
-            f"sink.type is {sink_type!r}, but no package that is installed here has such a sink; expected one of "
-            f"{known}: correct it, or install the package wherever tasks run",
+            f"sink.type is {sink_type!r}, but no package that is installed here has such a sink: correct it, or "
+            "install the package wherever tasks run",
             key="sink.type",
         )
+    factory: SinkFactory = found.load()
     return factory(settings["options"], connection=connection, open_store=open_store)
 
 

@@ -3,17 +3,15 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import cache, cached_property
+from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-import obstore
 from obstore import store as stores
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.patience import Silence, brief_seconds
-from icefloe.storage.store_errors import certificate_fault
+from icefloe.patience import brief_seconds, silence_of
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
@@ -30,7 +28,6 @@ _UPLOAD_BYTES: Final = 64 * 2**20
 """Bytes that must go within the time of one upload; a larger value in one request gets a multiple of that time."""
 LONGEST_CONNECT_SECONDS: Final = 5.0
 _LONGEST_DOWNLOAD: Final = "1h"
-_ANY_KEY: Final = "_probe-certificate"
 
 
 class RemoteClients:
@@ -60,8 +57,7 @@ class RemoteClients:
         """Time after which one request for a look is given up."""
         self._looks = self._client("looks")
         self._uploads: dict[int, stores.ObjectStore] = {}
-        self._is_private = endpoint.startswith("https://")
-        self._silence = health_of_store(url, (endpoint, client_options.get("root_certificate", "")))
+        self._silence = silence_of(url, endpoint, client_options.get("root_certificate", ""))
 
     @property
     def looks(self) -> stores.ObjectStore:
@@ -80,21 +76,6 @@ class RemoteClients:
         if times not in self._uploads:
             self._uploads[times] = self._client("uploads", times=times)
         return self._uploads[times]
-
-    def meet(self) -> None:
-        """Tries the certificate of a service of one's own, once in this process.
-
-        Obstore would repeat a refused certificate until the patience is used up.
-        """
-        if not self._is_private or self._silence.was_met:
-            return
-        try:
-            obstore.head(self._briefly, _ANY_KEY)
-        except (BaseError, FileNotFoundError, PermissionError) as cause:
-            # Whatever else is wrong, the request itself will say.
-            if certificate_fault(cause) is not None:
-                raise
-        self._silence.was_met = True
 
     @contextmanager
     def heard(self, *, is_look: bool = True) -> Iterator[None]:
@@ -160,18 +141,3 @@ def client_timeouts(purpose: str, patience_seconds: float, *, times: int = 1) ->
 
 def _text(seconds: float) -> str:
     return f"{max(1, round(seconds * 1000))}ms"
-
-
-class StoreHealth(Silence):
-    """The silence of a store; ``was_met``: its certificate was tried by a request of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.was_met = False
-
-
-@cache
-def health_of_store(url: str, endpoints: tuple[str, ...]) -> StoreHealth:
-    """The silence of a store in this process, which opens the same store many times."""
-    del url, endpoints
-    return StoreHealth()

@@ -12,10 +12,10 @@ from time import monotonic
 from typing import Any, Final
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
-from icefloe.patience import brief_seconds
+from icefloe.patience import brief_seconds, silence_of
 from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
-from icefloe.storage.clients import LONGEST_CONNECT_SECONDS, health_of_store
+from icefloe.storage.clients import LONGEST_CONNECT_SECONDS
 from icefloe.storage.options import DynamodbAccess, service_query
 from icefloe.storage.store_errors import is_of_another_time
 
@@ -118,7 +118,7 @@ class DynamodbTable:
         self._patience_seconds = patience_seconds
         tries, self._silence_seconds = tries_within(patience_seconds)
         self._client = self._opened(tries, self._silence_seconds)
-        self._silence = health_of_store(access.url, (access.endpoint, access.region))
+        self._silence = silence_of(access.url, access.endpoint, access.region)
         self._last_heard: tuple[datetime, float] | None = None
 
     @property

@@ -10,7 +10,7 @@ from typing import Final
 
 from icefloe.errors import TerminalError, TransientError
 
-__all__ = ["ByteRange", "join_url"]
+__all__ = ["join_url"]
 
 ByteRange = tuple[int, int]
 """Half-open: ``(start, stop)``."""

@@ -7,15 +7,14 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final
 
 from icefloe.errors import TransientError, lack_of_memory_named, one_line
 
-__all__ = ["KeepsLocalFiles", "local_folders", "on_local_disk", "scratch_file", "task_folder"]
+__all__ = ["local_folders", "on_local_disk", "scratch_file", "task_folder"]
 
 _VARIABLES: Final = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")
 """Spark sets the first for its Python workers, from ``spark.local.dir`` or from its cluster; YARN sets the second."""
@@ -27,10 +26,10 @@ _TRIES: Final = 20
 """New folders that others may remove before they are locked: more, and something else is wrong with the disk."""
 
 
-def local_folders(environ: Mapping[str, str]) -> tuple[Path | None, ...]:
+def local_folders() -> tuple[Path | None, ...]:
     """Spark's folders, one per disk; otherwise one None: the temporary folder."""
     for variable in _VARIABLES:
-        named = [Path(name) for name in environ.get(variable, "").split(",") if name]
+        named = [Path(name) for name in os.environ.get(variable, "").split(",") if name]
         usable = tuple(folder for folder in named if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK))
         if usable:
             return usable
@@ -55,10 +54,10 @@ def on_local_disk(failed: str) -> Iterator[None]:
 
 @contextmanager
 def task_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
-    """A new folder for the context's time; removes those of dead processes."""
+    """A new folder for the context's time, by default on the first disk; removes those of dead processes."""
     with ExitStack() as owned:
         with on_local_disk("no folder for temporary files can be made"):
-            place = Path(tempfile.gettempdir() if parent is None else parent)
+            place = Path(parent or local_folders()[0] or tempfile.gettempdir())
             remove_left(place)
             folder = _locked_folder(f"icefloe-{purpose}-", place, owned)
         yield folder
@@ -75,21 +74,6 @@ def scratch_file(file: BinaryIO) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             file.close()
-
-
-class KeepsLocalFiles:
-    """Something with files of its own on local disk, which go when its context ends."""
-
-    def __init__(self) -> None:
-        self._owned = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._owned.close()
 
 
 def remove_left(place: Path) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import compress
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import unquote
 
 from obstore import store as stores
@@ -42,7 +42,7 @@ from icefloe.storage.requests import Requests, map_parallel
 from icefloe.storage.store import Store
 from icefloe.storage.store_errors import StorePlace
 
-__all__ = ["CLOCK_FOLDER", "PROBE", "StoreOpener", "open_store", "plain_endpoint", "probe", "store_time"]
+__all__ = ["TRIALS", "open_store", "plain_endpoint", "probe", "store_time"]
 
 PROBE: Final = "_probe-"
 """First part of a key that is only tried. If a killed run leaves it in a sink, Spark and Arrow do not read it as data,
@@ -99,6 +99,8 @@ def _one_wins(store: Store, key: str) -> bool:
 
 CLOCK_FOLDER: Final = "_clock.probes"
 """No pipeline can have this name, because of its dot."""
+TRIALS: Final = rf"{PROBE}[^/]*|{re.escape(CLOCK_FOLDER)}/.+"
+"""Matches the ends of keys that `probe` and `store_time` leave if they are killed."""
 
 
 def store_time(store: Store) -> datetime:
@@ -133,15 +135,6 @@ _CLIENT_OPTIONS: Final = frozenset({
     "read_timeout", "root_certificate", "timeout", "user_agent",
 })  # fmt: skip
 _VENDORS: Final = {"s3": "aws_", "gs": "google_", "abfs": "azure_", "abfss": "azure_"}
-
-
-class StoreOpener(Protocol):
-    """Opens stores as `open_store` does."""
-
-    def __call__(
-        self, url: str, *, options: Mapping[str, str] | None = None, requests: Requests | None = None
-    ) -> Store:
-        """The store at a URL."""
 
 
 def open_store(

@@ -254,8 +254,6 @@ class ObjectStore(Store):
         """Counts a request and turns its errors into ours."""
         heard = nullcontext() if self._clients is None else self._clients.heard(is_look=is_look)
         with heard, self._requests.counted(kind, number), self._place.faults(action, key):
-            if self._clients is not None:
-                self._clients.meet()
             yield
 
     def _downloads(self, key: str) -> stores.ObjectStore:

@@ -17,7 +17,7 @@ from icefloe.changes.columns import ChangeType
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import TransientError
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.catalogs import sql_properties
 from support.pipelines.workspace import icefloe
 from support.sinks.document_folder import BROKEN, refuses_once
@@ -154,7 +154,7 @@ def test_no_task_of_a_batch_is_given_what_opens_the_catalog(lab: Delivered, monk
     catalog = Credentials(catalog_properties={**sql_properties(lab.folder), "token": "planted"})
     file = lab.pipeline(sink={"type": "documents", "folder": str(lab.target)}, catalog="lab")
     for _ in range(2):
-        run_batch(PipelineSession.open(load_pipeline(file), credentials=catalog, environ={}), None, environ={})
+        run_batch(PipelineSession.open(Pipeline.load(file), credentials=catalog, environ={}), None, environ={})
         lab.update(2, value=7.0)
     assert len(sent) == 5
     assert [b"planted" in each for each in sent] == [False] * 5

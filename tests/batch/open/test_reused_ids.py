@@ -11,7 +11,7 @@ import pytest
 from icefloe.batch.open.next_batch import find_work
 from icefloe.cli.pipeline_session import open_session
 from icefloe.iceberg.step import RecordedSnapshot
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.workspace import Outcome, icefloe
 from support.tables.events import write_pipeline_file
 from support.tables.hand_made import Entry, HandMadeTable
@@ -80,7 +80,7 @@ def test_rows_that_were_taken_back_are_deleted_and_the_new_ones_delivered(
         writer.append(number, number + 30, at_ms=LATE + number)
     status = writer.status()
     assert (status["cursor_snapshot_id"], status["lag_snapshots"], status["trouble"]) == ("3", None, None)
-    assert find_work(open_session(load_pipeline(writer.pipeline))).has_new_snapshot
+    assert find_work(open_session(Pipeline.load(writer.pipeline))).has_new_snapshot
     first = writer.run()
     assert (first.code, first.document["after_snapshot_id"]) == (0, "3")
     while writer.run().document["batch"] is not None:

@@ -11,10 +11,10 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.blocks import HashRows
 from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange
 
-PLAN = CoalescePlan.of(
-    (ReduceRange(range_id=0, start=0, stop=2), ReduceRange(range_id=1, start=2, stop=4)),
+PLAN = CoalescePlan(
     num_partitions=4,
     target_size_bytes=1,
+    ranges=(ReduceRange(range_id=0, start=0, stop=2), ReduceRange(range_id=1, start=2, stop=4)),
 )
 
 

@@ -13,7 +13,7 @@ from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
-from icefloe.shuffle.extents_file import StoredExtents
+from icefloe.shuffle.extents import write_extents
 from icefloe.storage.requests import Requests
 from support.fakes.stores import flip_byte
 from support.pipelines.workshop import OpenBatch, Workshop
@@ -105,7 +105,7 @@ def test_rows_that_do_not_add_up_to_the_map_records_reach_no_sink(workshop: Work
     extents = BatchExtents(batch.batch_folder, 0).of(0)
     [sums] = extents.ordinals
     wrong = replace(extents, ordinals=(replace(sums, hash_sum=0),))
-    StoredExtents.write(batch.store, extents_key(0), [wrong], extents.files)
+    write_extents(batch.store, extents_key(0), [wrong], extents.files)
     with pytest.raises(TerminalError, match="range 0 of batch 1 does not add up in change ordinal 0"):
         read(batch)
     assert parts(workshop) == {}
@@ -131,8 +131,8 @@ def test_extents_that_are_gone_or_damaged_are_written_again(workshop: Workshop, 
 def test_extents_of_a_newer_release_name_what_to_delete(workshop: Workshop) -> None:
     batch = up_to_shuffle_read(updated(workshop, 20))
     data = batch.store.get(extents_key(0))
-    header = data[:7] + b"\x09" + data[8:28]
-    batch.store.put(extents_key(0), header + zlib.crc32(header).to_bytes(4, "big") + data[32:])
+    header = data[:7] + b"\x09" + data[8:24]
+    batch.store.put(extents_key(0), header + zlib.crc32(header).to_bytes(4, "big") + data[28:])
     sentence = r"extents of version 9 .*use that release, or delete everything below .* and run again"
     with pytest.raises(TerminalError, match=sentence):
         batch.run(Phase.SHUFFLE_READ)

@@ -12,7 +12,7 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.shuffle.blocks import block_schema, decode_block, encode_block
+from icefloe.shuffle.blocks import BlockRows, decode_block, encode_block
 
 SCHEMA = TableSchema.of(Schema(NestedField(1, "id", LongType()), NestedField(2, "word", StringType())))
 READ = pa.record_batch(
@@ -69,7 +69,9 @@ def test_shuffled_rows_come_back_from_any_part_of_them() -> None:
     rows = shuffled("row_id")
     batch, _, routed_by = rows.to_shuffle(changed(rows))
     weights, ordinals = pa.array([1, 1, -1]), pa.array([0, 0, 1], pa.int32())
-    block = pa.RecordBatch.from_arrays([*batch.columns, weights, ordinals], schema=block_schema(rows.shuffled_schema))
+    block = pa.RecordBatch.from_arrays(
+        [*batch.columns, weights, ordinals], schema=BlockRows.schema(rows.shuffled_schema)
+    )
     [read] = decode_block(encode_block([block]), block.schema, max_bytes=1 << 20)
     back = read.select(range(read.num_columns - 2))
     assert rows.identities(back).equals(routed_by)

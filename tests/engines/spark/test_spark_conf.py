@@ -18,7 +18,7 @@ from icefloe.engines.spark.master import (
     spark_conf,
 )
 from icefloe.errors import TerminalError
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.workspace import Workspace
 from support.tiers import extended
 
@@ -76,7 +76,7 @@ def test_workers_elsewhere_keep_their_own_interpreter() -> None:
 def test_the_settings_of_the_page_are_accepted(block: str, tmp_path: Path) -> None:
     workspace = Workspace.create(tmp_path)
     path = workspace.pipeline(**yaml.safe_load(block), engine="spark", storage="s3://lake/icefloe")
-    pipeline = load_pipeline(path, environ={"HOSTNAME": "airflow-worker-0", "POD_IP": "10.0.0.7"})
+    pipeline = Pipeline.load(path, environ={"HOSTNAME": "airflow-worker-0", "POD_IP": "10.0.0.7"})
     found = settings(dict(pipeline.spark.conf))
     assert found.items() >= pipeline.spark.conf.items()
     assert executor_cores(pipeline.spark.conf) in (None, 4, 16)

@@ -18,7 +18,7 @@ from icefloe.engines.spark.master import configured_master
 from icefloe.engines.spark.submit import SparkSubmit, build_package_zip, refuse_pipeline
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.pipeline_files import settings_at
 from support.pipelines.workspace import Workspace
 
@@ -69,7 +69,7 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
 
 def submit(folder: Path, reference: BatchReference | None = None, **keys: Any) -> None:
     path = Workspace.create(folder).pipeline(engine="spark", **keys)
-    jobs = SparkSubmit.of(load_pipeline(path, environ={}), environ={"PATH": "/usr/bin:/bin"})
+    jobs = SparkSubmit.of(Pipeline.load(path, environ={}), environ={"PATH": "/usr/bin:/bin"})
     jobs.run(Phase.SHUFFLE_WRITE, reference or batch(folder))
 
 
@@ -147,7 +147,7 @@ def test_a_job_on_a_cluster_gets_the_library_in_a_zip(spark: FakeSpark) -> None:
 
 def test_a_job_that_is_ended_before_it_begins_never_begins(spark: FakeSpark) -> None:
     path = Workspace.create(spark.folder).pipeline(engine="spark")
-    jobs = SparkSubmit.of(load_pipeline(path, environ={}), environ={"PATH": "/usr/bin:/bin"})
+    jobs = SparkSubmit.of(Pipeline.load(path, environ={}), environ={"PATH": "/usr/bin:/bin"})
     jobs.end()
     with pytest.raises(TransientError, match=r"^shuffle_write was ended from outside before its Spark job began"):
         jobs.run(Phase.SHUFFLE_WRITE, batch(spark.folder))
@@ -168,7 +168,7 @@ def test_without_spark_submit_the_sentence_names_the_other_engine(
 
 
 def test_a_library_without_its_spark_applications_says_where_they_belong(tmp_path: Path) -> None:
-    pipeline, master = load_pipeline(Workspace.create(tmp_path).pipeline(), environ={}), configured_master({})
+    pipeline, master = Pipeline.load(Workspace.create(tmp_path).pipeline(), environ={}), configured_master({})
     refuse_pipeline(pipeline, master)
     jobs = tmp_path / "spark_jobs"
     with pytest.raises(TerminalError, match=rf"are not in {jobs}: put the folder spark_jobs .* or set engine: local$"):
@@ -181,7 +181,7 @@ def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Pa
     workspace = Workspace.create(tmp_path)
     for is_shared in (False, True):
         path = workspace.pipeline(engine="spark", spark={"conf": conf}, storage_is_shared=is_shared, **places)
-        pipeline = load_pipeline(path, environ={})
+        pipeline = Pipeline.load(path, environ={})
         session = PipelineSession.open(pipeline, credentials=Credentials(), environ={})
         runner = PhaseRunner.of(pipeline, {})
         if is_shared:
@@ -197,7 +197,7 @@ def test_settings_that_no_job_starts_with_are_found_before_one_is_started(spark:
     workspace = Workspace.create(spark.folder)
 
     def check(**conf: str) -> None:
-        pipeline = load_pipeline(workspace.pipeline(engine="spark", spark={"conf": conf}), environ={})
+        pipeline = Pipeline.load(workspace.pipeline(engine="spark", spark={"conf": conf}), environ={})
         SparkSubmit.of(pipeline, environ={"PATH": "/bin"}).check_engine()
 
     check()

@@ -12,7 +12,7 @@ from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.calls import plan_batch, work_of
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 from icefloe.orchestration.tasks.task_documents import pipeline_to_mapping
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from orchestration.tasks.looks import NEWS, finding, only_event
 from support.pipelines.pipeline_files import pipeline_from
 from support.pipelines.workspace import Workspace, icefloe
@@ -44,11 +44,11 @@ def test_a_missing_table_that_the_pipeline_has_read_is_looked_for_again(
     with monkeypatch.context() as never_read:
         answer_404(never_read)
         with pytest.raises(UnknownTableError):
-            call(load_pipeline(path))
+            call(Pipeline.load(path))
     assert icefloe("run", path).code == 0
     answer_404(monkeypatch)
     with pytest.raises(TransientError, match=r"has no table db\.events; events has read this table, so it is looked"):
-        call(load_pipeline(path))
+        call(Pipeline.load(path))
 
 
 def test_another_name_of_the_table_is_an_error_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_another_name_of_the_table_is_an_error_at_once(path: Path, monkeypatch: 
     path.write_text(path.read_text().replace("db.events", "db.evens"))
     answer_404(monkeypatch)
     with pytest.raises(UnknownTableError):
-        work_of(load_pipeline(path))
+        work_of(Pipeline.load(path))
 
 
 def test_the_trigger_waits_for_a_table_that_comes_back_but_not_for_ever(

@@ -18,7 +18,7 @@ from icefloe.orchestration.tasks.task_documents import (
     pipeline_from_mapping,
     pipeline_to_mapping,
 )
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.pipeline_files import pipeline_from
 from support.pipelines.workspace import Workspace
 
@@ -70,5 +70,5 @@ def test_a_table_on_a_disk_of_one_machine_is_refused_for_a_cluster_before_a_batc
         caplog.at_level(logging.WARNING),
         pytest.raises(TerminalError, match=r"^the location of db\.events is file://.*, a disk of one machine, but the"),
     ):
-        plan_batch(load_pipeline(path), None)
+        plan_batch(Pipeline.load(path), None)
     assert "credentials cross the network to the workers of spark://master:7077 unencrypted" in caplog.text

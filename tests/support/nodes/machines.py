@@ -19,9 +19,8 @@ from cryptography.x509 import IPAddress
 
 from demo.servers.free_port import free_port
 from demo.servers.server_process import ServerProcess
-from icefloe.node import node_client
 from icefloe.node.node_config import CONFIG_VARIABLE
-from icefloe.patience import PATIENCE_VARIABLE
+from icefloe.patience import PATIENCE_VARIABLE, silence_of
 from support.servers.private_authority import PrivateAuthority
 
 __all__ = ["SHORT", "NodeMachine", "TwoMachines", "certificates", "member_file", "on_machine"]
@@ -157,5 +156,5 @@ def _become(config: str) -> None:
 def _run(function: Callable[[int], Any], number: int, patience: float) -> Any:
     """Runs a task in a process that remembers no node of another test as lost."""
     os.environ[PATIENCE_VARIABLE] = str(patience)
-    node_client.silence_of_node.cache_clear()
+    silence_of.cache_clear()
     return function(number)

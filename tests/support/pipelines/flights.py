@@ -13,7 +13,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import Observer, run_batch
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from support.pipelines.lake import Lake
 from support.pipelines.workspace import icefloe
 
@@ -101,7 +101,7 @@ class Flights:
     def run(self, name: str, request: RequestedRange | None = None, *, observe: Observer) -> None:
         """The next batch, or a range, in this process."""
         session = PipelineSession.open(
-            load_pipeline(self.lake.pipelines / f"{name}.yaml"), credentials=Credentials(), environ=os.environ
+            Pipeline.load(self.lake.pipelines / f"{name}.yaml"), credentials=Credentials(), environ=os.environ
         )
         run_batch(session, request, environ=os.environ, observe=observe)
 

@@ -7,7 +7,6 @@ import yaml
 
 from icefloe.batch.run_settings import RunSettings
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import load_pipeline
 from icefloe.pipeline.yaml_file import YamlFile
 
 __all__ = ["pipeline_from", "settings_at", "write_pipeline"]
@@ -37,4 +36,4 @@ def settings_at(checkpoint_url: str, **keys: Any) -> RunSettings:
 
 def pipeline_from(folder: Path, stem: str = "flights", **keys: Any) -> Pipeline:
     """The pipeline of such a file."""
-    return load_pipeline(write_pipeline(folder, stem, **keys))
+    return Pipeline.load(write_pipeline(folder, stem, **keys))

@@ -34,7 +34,7 @@ from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.catalog.confined_io import TableAccess
 from icefloe.iceberg.step import Step, StepKind
-from icefloe.pipeline.pipeline_file import load_pipeline
+from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
@@ -99,7 +99,7 @@ class Workshop(EventsTable):
         return self.folder / "storage"
 
     def session(self, credentials: Credentials | None = None) -> PipelineSession:
-        pipeline = load_pipeline(self.pipeline_file())
+        pipeline = Pipeline.load(self.pipeline_file())
         return PipelineSession.open(pipeline, credentials=credentials or Credentials(), environ=os.environ)
 
     def pipeline_file(self) -> Path:

@@ -14,7 +14,7 @@ from icefloe.iceberg.table import Table
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.sinks.change_files import ChangeFiles, FilesDelivery
 from icefloe.sinks.sink import Sink, open_sink
-from icefloe.storage.location import StoreOpener, open_store
+from icefloe.storage.location import open_store
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store
 
@@ -45,7 +45,7 @@ class Surroundings:
         new_key: returns the key of a batch's row hashes, which nobody can know before.
     """
 
-    open_store: StoreOpener = open_store
+    open_store: Callable[..., Store] = open_store
     load_table: TableLoader = load_table
     new_name: Callable[[], str] = new_attempt
     new_key: Callable[[], int] = RowHashes.new_key

@@ -14,7 +14,6 @@ from icefloe.errors import IcefloeError, TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.node.machine import Machine
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.storage.keys import ByteRange
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import Store, StoredObject
 
@@ -44,7 +43,7 @@ class FencedStore(Store):
         """See `Store`."""
         return self._store.get(key)
 
-    def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """See `Store`."""
         return self._store.get_ranges(key, ranges)
 

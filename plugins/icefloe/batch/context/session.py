@@ -12,7 +12,7 @@ from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.checkpoint.records import Cursor, OffsetRecord, Writer
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.table import Table
-from icefloe.pipeline.model import JSON, Pipeline, result_configuration, with_lines
+from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
@@ -130,9 +130,9 @@ class PipelineSession(PipelinePlaces):
 
     # Kept: a batch asks for it several times, and each time the pipeline file would be checked again.
     @cached_property
-    def result_configuration(self) -> Mapping[str, JSON]:
+    def result_configuration(self) -> Mapping[str, object]:
         """Settings that change the result of a batch, by dotted key, as checkpoint and batch record them."""
-        return result_configuration(self.pipeline)
+        return self.pipeline.result_configuration
 
 
 def batch_url(pipeline: Pipeline, offset: OffsetRecord) -> str:
@@ -145,7 +145,7 @@ def batch_url(pipeline: Pipeline, offset: OffsetRecord) -> str:
 
 def open_table(pipeline: Pipeline, credentials: Credentials, surroundings: Surroundings | None = None) -> Table:
     """Opens the table of an expanded pipeline by the given credentials, or by PyIceberg's own configuration."""
-    with with_lines(pipeline):
+    with pipeline.with_lines():
         return (surroundings or Surroundings()).load_table(
             pipeline.catalog,
             pipeline.table,

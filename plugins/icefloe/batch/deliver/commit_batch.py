@@ -20,7 +20,7 @@ from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import Phase
 from icefloe.node.machine import Machine
-from icefloe.node.node_folder import is_node_key, split_node_key
+from icefloe.node.node_folder import split_node_key
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import Store
 from icefloe.units import natural, time_text
@@ -106,9 +106,8 @@ def _records_of_nodes(keys: Sequence[str]) -> list[str]:
 def _node_places(record: bytes) -> Iterator[tuple[str, str]]:
     """The node that a commit record names, and the folder there; nothing if it names none."""
     with suppress(ValueError, TypeError, KeyError):  # a damaged record is of no batch that is open
-        key = str(json.loads(record)["data"]["key"])
-        if is_node_key(key):
-            address, path = split_node_key(key)
+        address, path = split_node_key(str(json.loads(record)["data"]["key"]))
+        if address:
             yield address, path.rpartition("/")[0]
 
 

@@ -27,7 +27,7 @@ from icefloe.errors import TerminalError
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import StepKind
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.option_values import OutputOption, SummaryMismatchOption
+from icefloe.pipeline.settings import OutputOption, SummaryMismatchOption
 from icefloe.shuffle.committed_output import MapOutputRecord, MissingMapOutputError
 from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart

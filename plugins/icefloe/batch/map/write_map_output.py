@@ -1,17 +1,14 @@
 """Phase one of the shuffle: a map task, from data files to a committed map output."""
 
 import logging
-import os
 import time
 from collections.abc import Mapping
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.sums import Sums
-from icefloe.shuffle.coalesce import BatchSizes, reduce_ids
 from icefloe.shuffle.committed_output import MapOutputRecord
-from icefloe.shuffle.map_output import MapOutputWriter, MapTaskCounts, new_attempt
-from icefloe.storage.local_folders import local_folders
+from icefloe.shuffle.map_output import MapOutputWriter, new_attempt
 
 __all__ = ["write_map_output"]
 
@@ -48,22 +45,18 @@ def write_map_output(
         hash_partitions=plan.hash_partitions,
         memory_bytes=memory_bytes,
         place=folder.place_for(generation),
-        spill_folders=local_folders(os.environ),
-        sizes=BatchSizes(plan.num_map_tasks, plan.spec.target_size_bytes, plan.spec.cores),
     ) as writer:
         rows_handed_on = _hand_on(folder, carryover, writer, sums)
         tally = carryover.tally
         # Before the commit: from its record on, the rows count.
         tally.require(sums.signed_counts(), what=f"map task {map_id} of batch {plan.batch_number}")
         record = writer.commit(
-            MapTaskCounts(
-                removed_rows_read=tally.removed_rows,
-                added_rows_read=tally.added_rows,
-                carried_over_rows=tally.removed_rows + tally.added_rows - rows_handed_on,
-                bytes_read=plan.map_task_bytes[map_id],
-                bytes_decoded=carryover.decoded_bytes,
-                seconds=time.monotonic() - started,
-            )
+            removed_rows_read=tally.removed_rows,
+            added_rows_read=tally.added_rows,
+            carried_over_rows=tally.removed_rows + tally.added_rows - rows_handed_on,
+            bytes_read=plan.map_task_bytes[map_id],
+            bytes_decoded=carryover.decoded_bytes,
+            seconds=time.monotonic() - started,
         )
     # The record may be another attempt's. The same plan must have given it the same rows.
     Sums(record.ordinals).require(sums, what=f"the map output {map_id} of batch {plan.batch_number}")
@@ -94,7 +87,6 @@ def _hand_on(folder: BatchFolder, carryover: CarryOver, writer: MapOutputWriter,
         shuffled = folder.shape.to_shuffle(rows)
         writer.write(
             shuffled.batch,
-            reduce_ids=reduce_ids(shuffled.identity_hashes, folder.plan.num_partitions),
             identity_hashes=shuffled.identity_hashes,
             change_ordinals=rows.change_ordinals,
             weights=rows.weights,

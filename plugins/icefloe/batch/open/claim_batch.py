@@ -10,7 +10,6 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.records import OffsetRecord, OwnerRecord
 from icefloe.errors import TerminalError
-from icefloe.pipeline.model import with_lines
 from icefloe.storage.keys import join_url
 
 __all__ = ["claim_batch", "claim_places", "fitted_to_sink", "record_batch", "refuse_rows_without_key"]
@@ -57,7 +56,7 @@ def refuse_rows_without_key(session: PipelineSession, identity: Identity) -> Non
             needed_by = f"a sink of type {session.pipeline.sink.type} holds one entry per row"
     if needed_by is None:
         return
-    with with_lines(session.pipeline):
+    with session.pipeline.with_lines():
         raise TerminalError(
             f"{needed_by}, and table {session.pipeline.table} has no identifier columns: name columns that identify a "
             "row in identifier_columns",

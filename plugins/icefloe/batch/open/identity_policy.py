@@ -9,7 +9,7 @@ from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.option_values import ChangesOption
+from icefloe.pipeline.settings import ChangesOption
 
 __all__ = ["choose_identity", "has_row_ids", "identity_text"]
 

@@ -31,8 +31,8 @@ from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.model import JSON, ChangesPlace, Pipeline, with_lines
-from icefloe.pipeline.option_values import ExpandedText
+from icefloe.pipeline.environment import ExpandedText
+from icefloe.pipeline.model import ChangesPlace, Pipeline
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
@@ -88,7 +88,7 @@ Compared = Sequence[tuple[int, str]]
 
 def filter_columns_of_batch(
     session: PipelineSession, view: CheckpointView, schema: TableSchema, *, after_snapshot_id: int | None
-) -> Mapping[str, JSON]:
+) -> Mapping[str, object]:
     """Columns of the filter for the record of a batch; `TerminalError` if it would sort delivered rows otherwise."""
     pipeline = session.pipeline
     if pipeline.filter is None:
@@ -295,7 +295,7 @@ def next_batch(
         TerminalError: configuration or table differ from the record, or the records are not where the pipeline says.
     """
     pipeline = session.pipeline
-    with with_lines(pipeline):
+    with pipeline.with_lines():
         # The look comes before the table: the cursor's snapshot is then in the table, or is gone for good.
         view = view or session.checkpoint.look()
         if view.checkpoint_id is None:
@@ -327,7 +327,7 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
     A request without an end goes on with the open backfill that it began before; see `open_backfill`.
     """
     pipeline = session.pipeline
-    with with_lines(pipeline):
+    with pipeline.with_lines():
         table = LoadedTable(session.table)
         begun = open_backfill(session, table, request)
         if begun is not None:

@@ -17,8 +17,8 @@ from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.table import Table, table_uuid
-from icefloe.pipeline.model import JSON, Pipeline
-from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
+from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.settings import CommitGroupsOption, RollbackOption
 
 __all__ = ["RequestedRange", "plan_request"]
 
@@ -97,7 +97,10 @@ def plan_request(
 
 
 def backfill_id(
-    table: Table, configuration: Mapping[str, JSON], after_snapshot_id: int | None, up_to_snapshot_id: int | str | None
+    table: Table,
+    configuration: Mapping[str, object],
+    after_snapshot_id: int | None,
+    up_to_snapshot_id: int | str | None,
 ) -> str:
     """Id that follows from table, range and result configuration, so that a rerun finds its batch."""
     meaning = json.dumps([table_uuid(table), configuration], sort_keys=True)

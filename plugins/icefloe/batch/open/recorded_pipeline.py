@@ -13,7 +13,7 @@ from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.table import table_uuid
 from icefloe.pipeline.environment import expand
-from icefloe.pipeline.model import JSON, Pipeline
+from icefloe.pipeline.model import Pipeline
 from icefloe.version import VERSION
 
 __all__ = [
@@ -146,7 +146,7 @@ def _pairs(differences: Sequence[tuple[str, object, object]]) -> str:
     return ", ".join(f"{key} was {json.dumps(was)} and is {json.dumps(now)}" for key, was, now in differences)
 
 
-def compare(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[tuple[str, JSON, JSON]]:
+def compare(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[tuple[str, object, object]]:
     """Keys whose values differ, sorted, with the recorded and the current value; None for a missing one.
 
     >>> compare({"table": "nyc.flights", "changes": "each"}, {"table": "nyc.flights", "changes": "net"})

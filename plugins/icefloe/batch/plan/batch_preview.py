@@ -15,7 +15,6 @@ from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.model import with_lines
 
 __all__ = ["BatchPreview", "TableCheck", "next_plannable", "preview_batch"]
 
@@ -38,7 +37,7 @@ class TableCheck:
     def identity(self) -> Identity:
         """The identity of rows, which the sink accepts."""
         session, pipeline = self.session, self.session.pipeline
-        with with_lines(pipeline):
+        with pipeline.with_lines():
             chosen = choose_identity(
                 pipeline.identifier_columns,
                 self.schema(),
@@ -51,7 +50,7 @@ class TableCheck:
     def shape(self) -> RowShape:
         """Shape of the selected columns, none of which has a name of icefloe's own, with the filter."""
         pipeline = self.session.pipeline
-        with with_lines(pipeline):
+        with pipeline.with_lines():
             shape = RowShape.of(
                 self.schema(),
                 identity=Identity(policy="none"),

@@ -21,7 +21,7 @@ from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.model import ChangesPlace, Pipeline, with_lines
+from icefloe.pipeline.model import ChangesPlace, Pipeline
 from icefloe.storage.store import Store
 from icefloe.units import format_bytes
 from icefloe.version import VERSION
@@ -193,7 +193,7 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
     """The plan of a batch, as its offset specifies it."""
     offset, session = batch.offset, batch.session
     pipeline = session.pipeline
-    with with_lines(pipeline):
+    with pipeline.with_lines():
         if offset.up_to_snapshot_id is not None:
             batch.table.history.snapshot(offset.up_to_snapshot_id)
             batch.require_same_end()

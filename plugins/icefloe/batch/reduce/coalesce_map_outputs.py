@@ -1,7 +1,6 @@
 """The task between the phases: index files in, reduce ranges and their extents out."""
 
 import logging
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,18 +19,15 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.plan_document import COALESCE_PLAN, extents_key
 from icefloe.errors import IcefloeError, TerminalError, TransientError
-from icefloe.shuffle.blocks import block_schema
-from icefloe.shuffle.coalesce import CoalescePlan, coalesce
+from icefloe.shuffle.blocks import BlockRows
+from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.committed_output import (
     CorruptMapOutputError,
     MapOutputRecord,
     MissingMapOutputError,
-    read_committed_outputs,
 )
-from icefloe.shuffle.extents import CollectedBlocks, RangeExtents
-from icefloe.shuffle.extents_file import StoredExtents
+from icefloe.shuffle.extents import CollectedBlocks, RangeExtents, StoredExtents
 from icefloe.shuffle.map_output import new_attempt
-from icefloe.storage.local_folders import local_folders
 from icefloe.storage.store import KeyMissingError, RangeMissingError
 
 __all__ = [
@@ -73,25 +69,17 @@ class BatchExtents:
 
     def write(self, coalesce_plan: CoalescePlan, blocks: CollectedBlocks) -> None:
         """Writes the extents from the blocks of this epoch."""
-        disk = local_folders(os.environ)[0]
-        StoredExtents.write(
-            self._folder.store,
-            self._key,
-            blocks.extents(coalesce_plan.all_ranges),
-            blocks.files,
-            has_parts=coalesce_plan.has_parts,
-            disk=disk,
-        )
+        blocks.write(self._folder.store, self._key, coalesce_plan.all_ranges)
 
     @property
     def rows(self) -> int:
         """Rows of all ranges; see `of`."""
-        return self._open().head.rows
+        return self._open().rows
 
     @property
     def hash_range_ids(self) -> list[int]:
         """Ids of the ranges of hash partitions; see `of`."""
-        return np.flatnonzero(self._open().head.ranges["start"] >= self._folder.plan.num_partitions).tolist()
+        return np.flatnonzero(self._open().ranges["start"] >= self._folder.plan.num_partitions).tolist()
 
     def of(self, range_id: int) -> RangeExtents:
         """The extents of one range; `ReduceInputGoneError` if they are gone or damaged."""
@@ -141,7 +129,7 @@ def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) 
     damaged: list[CorruptMapOutputError] = []
     for _ in range(_MAX_ROUNDS):
         partitions = folder.plan.num_partitions + folder.plan.hash_partitions
-        blocks = CollectedBlocks(partitions, disk=local_folders(os.environ)[0])
+        blocks = CollectedBlocks(partitions)
         with ExitStack() as unfinished:
             unfinished.enter_context(blocks)
             damaged = _collect(folder, redo, blocks)
@@ -160,10 +148,9 @@ def _collect(
     records = _records(folder, redo)
     damaged: list[CorruptMapOutputError] = []
     for start in range(0, len(records), _OUTPUTS_AT_ONCE):
-        outputs, more = read_committed_outputs(
-            folder.store,
+        outputs, more = folder.map_outputs.read(
             records[start : start + _OUTPUTS_AT_ONCE],
-            schema=block_schema(folder.shape.shuffled_schema),
+            schema=BlockRows.schema(folder.shape.shuffled_schema),
             num_partitions=folder.plan.num_partitions,
             hash_partitions=folder.plan.hash_partitions,
         )
@@ -297,23 +284,12 @@ def coalesce_map_outputs(
         tally.record.map_outputs_missing += len(error.map_ids)
         raise
     with collected as blocks:
-        ranges = coalesce(
-            blocks.partition_bytes[: plan.num_partitions],
-            target_size_bytes=plan.spec.target_size_bytes,
-            min_ranges=plan.spec.cores,
-            part_bytes=blocks.part_bytes,
-        )
-        hash_ranges = coalesce(
-            blocks.partition_bytes[plan.num_partitions :],
-            target_size_bytes=plan.spec.target_size_bytes,
-            min_ranges=plan.spec.cores,
-        )
         with says_remedy(folder.store):
             created = CoalescePlan.of(
-                ranges,
+                blocks.partition_bytes,
                 num_partitions=plan.num_partitions,
                 target_size_bytes=plan.spec.target_size_bytes,
-                hash_ranges=hash_ranges,
+                min_ranges=plan.spec.cores,
             ).created(folder.store, COALESCE_PLAN)
         # Extents of the ranges that were created, which may be those of an earlier attempt.
         BatchExtents(folder, blocks.epoch).write(created, blocks)

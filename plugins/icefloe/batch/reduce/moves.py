@@ -10,7 +10,6 @@ A reduce task reads its own entry and, if it is not empty, its own block.
 """
 
 import logging
-import os
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,7 +34,7 @@ from icefloe.shuffle.blocks import HashRows
 from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.storage.local_folders import KeepsLocalFiles, local_folders, on_local_disk, task_folder
+from icefloe.storage.local_folders import on_local_disk, task_folder
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 
@@ -69,8 +68,7 @@ def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
     if has_whole_moves(store, key):
         return
     extents, coalesce_plan = BatchExtents(folder, epoch).of(range_id), load_coalesce_plan(folder)
-    disk = local_folders(os.environ)[0]
-    rows = extents.most_rows
+    rows = extents.rows
     with ExitStack() as owned:
         found = owned.enter_context(
             matched_rows(
@@ -78,7 +76,7 @@ def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
             )
         )
         with on_local_disk(_CANNOT_KEEP):
-            path = owned.enter_context(task_folder("moves", disk)) / "moves"
+            path = owned.enter_context(task_folder("moves")) / "moves"
             cancelled = write_moves_file(path, found, num_ranges=len(coalesce_plan.ranges))
         if not store.create(key, path) and not has_whole_moves(store, key):
             store.put(key, path)
@@ -137,7 +135,7 @@ def matched_rows(
 
 
 def _spilled(num_parts: int, memory_bytes: int) -> SpilledRows:
-    return SpilledRows(HashRows.schema(), num_parts, memory_bytes=memory_bytes // 16, disk=local_folders(os.environ)[0])
+    return SpilledRows(HashRows.schema(), num_parts, memory_bytes=memory_bytes // 16)
 
 
 def _rows_of(spilled: SpilledRows, part: int) -> HashRows:
@@ -311,7 +309,7 @@ def _together(
         yield some
 
 
-class CancelledRows(KeepsLocalFiles):
+class CancelledRows(ExitStack):
     """Takes the moves of a range, then gives those that a piece of the range may hold.
 
     They may be more than memory holds. So they are kept by their places in the range, in whose order pieces come. A
@@ -322,7 +320,7 @@ class CancelledRows(KeepsLocalFiles):
         super().__init__()
         self._extents = extents
         self._num_partitions = num_partitions
-        self._spilled = self._owned.enter_context(_spilled(extents.num_places, memory_bytes))
+        self._spilled = self.enter_context(_spilled(extents.num_places, memory_bytes))
 
     def add(self, rows: HashRows) -> None:
         """Takes moves."""

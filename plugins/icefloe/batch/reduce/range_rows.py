@@ -1,7 +1,6 @@
 """The rows of a reduce range, in groups that keep each identity together."""
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,15 +13,13 @@ from numpy.typing import NDArray
 
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.batch.sums import Sums
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.node.machine import Machine
 from icefloe.shuffle.block_file import SpilledRows
-from icefloe.shuffle.blocks import BlockRows, block_schema
+from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.storage.local_folders import local_folders
 from icefloe.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -30,7 +27,7 @@ logger = logging.getLogger(__name__)
 BYTES_PER_ROW: Final = 64
 """Hashes, weights and positions of a row, which its own bytes do not count."""
 _PART_BITS: Final = 6
-"""As many as divide a hot reduce partition into its 64 parts: `RangeRows` relies on it."""
+"""As many as `RangeExtents.places` looks at: rows are read in the order of its places."""
 _NUM_PARTS: Final = 1 << _PART_BITS
 _HASH_BITS: Final = 64
 _LARGEST_PIECE_BYTES: Final = 1 << 30
@@ -67,16 +64,15 @@ class RowDivision:
         """Bytes that fit into memory."""
         return min(self.memory_bytes // 4, _LARGEST_PIECE_BYTES)
 
-    def spilled(self, num_parts: int, *, turn: int = 0) -> SpilledRows:
+    def spilled(self, num_parts: int) -> SpilledRows:
         """Room on local disk."""
-        disks = local_folders(os.environ)
-        return SpilledRows(self.schema, num_parts, memory_bytes=self.memory_bytes // 8, disk=disks[turn % len(disks)])
+        return SpilledRows(self.schema, num_parts, memory_bytes=self.memory_bytes // 8)
 
     def parts(self, batches: Iterable[pa.RecordBatch], hashes_of: HashesOf, *, depth: int = 0) -> Iterator[HashPart]:
         """The rows in the ascending order of their hashes' parts. Rows of one hash are in one part."""
         #   depth 0   000000..   000001..   000010..   000011..      64 parts in one file
         #   depth 1              000001 000000..                     only of a part that does not fit
-        with self.spilled(_NUM_PARTS, turn=depth) as spilled:
+        with self.spilled(_NUM_PARTS) as spilled:
             same = _SameHashes()
             for batch in batches:
                 hashes = hashes_of(batch)
@@ -144,9 +140,6 @@ class RangeRows:
     the hashes, so changes leave in the same order as from one piece. One identity that does not fit is divided by row
     hash.
 
-    A range of parts of a partition keeps its own rows of blocks that were not divided. ``shared_sums`` has their sums,
-    once all groups are read: the extents cannot say them.
-
     Args:
         memory_bytes: of the task; an eighth of it is for bytes fetched, a quarter for a piece.
     """
@@ -163,16 +156,12 @@ class RangeRows:
         self._store = store
         self._machine = machine
         self._extents = extents
-        self._schema = block_schema(shape.shuffled_schema)
+        self._schema = BlockRows.schema(shape.shuffled_schema)
         self._shape = shape
         self._fetch_bytes = max(1, memory_bytes // 8)
         # The map tasks checked each row too, perhaps with more memory than this task has.
         self._bound = RowLimit(memory_bytes=memory_bytes)
         self._division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
-        # In a range of one part, all rows have the same first six bits, by which `RowDivision` would divide them first:
-        # a hot partition has as many parts as a division (`divided_partitions.NUM_PARTS`).
-        self._depth = 1 if extents.parts is not None and extents.parts[1] - extents.parts[0] == 1 else 0
-        self.shared_sums = Sums()
 
     def groups(self) -> Iterator[RowGroup]:
         """Groups of rows: every row of an identity is in the same one."""
@@ -180,28 +169,18 @@ class RangeRows:
             self._store, self._extents, self._schema, max_fetch_bytes=self._fetch_bytes, machine=self._machine
         )
         for reduce_id, of_partition in groupby(blocks, key=lambda block: block.reduce_id):
-            own = (self._own(block.batches) if block.is_shared else block.batches for block in of_partition)
-            batches = self._checked(chain.from_iterable(own))
+            batches = self._checked(chain.from_iterable(block.batches for block in of_partition))
             kept, fits = self._kept(batches)
             if fits:
                 yield RowGroup(iter([self._table(kept)]))
                 continue
             logger.info("range %d: partition %d is divided on local disk", self._extents.range_id, reduce_id)
             rows = chain(_given_away(kept), batches)
-            for part in self._division.parts(rows, self._identities, depth=self._depth):
+            for part in self._division.parts(rows, self._identities):
                 if part.fits:
                     yield RowGroup(iter([self._table(part.batches)]))
                 else:
                     yield RowGroup(self._torn(part.batches), is_torn=True)
-
-    def _own(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The range's rows of a shared block."""
-        for batch in batches:
-            rows = batch.take(pa.array(self._extents.own_rows(self._identities(batch))))
-            _, weights, ordinals = BlockRows.of(rows)
-            self.shared_sums.add_rows(self._row_hashes(rows), ordinals, weights)
-            if rows.num_rows:
-                yield rows
 
     def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,9 +22,8 @@ from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.changes.updates import net_changes, pair_updates
-from icefloe.shuffle.blocks import BlockRows, HashRows, block_schema
+from icefloe.shuffle.blocks import BlockRows, HashRows
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.storage.local_folders import KeepsLocalFiles
 from icefloe.storage.requests import Requests
 
 __all__ = ["range_changes", "read_range"]
@@ -87,10 +87,6 @@ def range_changes(
         changes = GroupChanges(folder, staged, cancelled if folder.shape.is_identity_carried else None)
         for group in rows.groups():
             yield from changes.of(group)
-    # Several ranges of one partition may fetch the same block, and only its rows tell whose they are: these rows are
-    # added to what is expected as they are read. The proof of the batch compares the sums of all ranges with those of
-    # the map outputs.
-    expected.add(rows.shared_sums)
     staged.sums.require(
         expected,
         what=f"range {range_id} of batch {folder.plan.batch_number}",
@@ -262,7 +258,7 @@ class GroupChanges:
             yield from torn.changes(self._staged, all_ordinals=last_ordinal if self._plan.is_net else None)
 
 
-class TornIdentity(KeepsLocalFiles):
+class TornIdentity(ExitStack):
     """Takes the consolidated rows of one identity in the order of their public hashes, then gives its changes.
 
     They are the changes, in the same order, that `pair_updates` makes of all rows at once. A context manager: it owns a
@@ -272,9 +268,9 @@ class TornIdentity(KeepsLocalFiles):
     def __init__(self, schema: pa.Schema, *, hash_key: int, num_ordinals: int, memory_bytes: int) -> None:
         super().__init__()
         # Deletes and inserts of each ordinal lie apart, so that both can be read side by side.
-        self._hash_key, self._schema = hash_key, block_schema(schema)
+        self._hash_key, self._schema = hash_key, BlockRows.schema(schema)
         division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
-        self._spilled = self._owned.enter_context(division.spilled(2 * num_ordinals))
+        self._spilled = self.enter_context(division.spilled(2 * num_ordinals))
         self._copies = np.zeros((num_ordinals, 2), np.int64)
 
     def add(

@@ -14,7 +14,7 @@ from icefloe.checkpoint.protocol import BatchState
 from icefloe.errors import TerminalError
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.storage.keys import join_url
-from icefloe.storage.location import CLOCK_FOLDER, PROBE
+from icefloe.storage.location import TRIALS
 from icefloe.storage.store import Store, StoredObject
 from icefloe.units import natural
 
@@ -22,7 +22,7 @@ __all__ = ["Leftover"]
 
 _NAME: Final = r"(?P<pipeline>[A-Za-z0-9_-]+)"
 _FILE: Final = re.compile(rf"{_NAME}/(?P<checkpoint_id>[0-9a-f]{{32}})/(?P<entry>[^/]+)(/.*)?", re.DOTALL)
-_TRIAL: Final = re.compile(rf"{re.escape(CLOCK_FOLDER)}/.*|[^/]+/{PROBE}[^/]*", re.DOTALL)
+_TRIAL: Final = re.compile(rf"([^/]+/)?({TRIALS})", re.DOTALL)
 
 
 class Reason(StrEnum):

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -27,14 +27,14 @@ from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import MANIFEST, load_claim
-from icefloe.storage.location import CLOCK_FOLDER, PROBE, StoreOpener, open_store, store_time
+from icefloe.storage.location import TRIALS, open_store, store_time
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
 __all__ = ["survey_storage"]
 
 _KEY: Final = re.compile(
-    rf"(_backfills/(?P<backfill_id>[^/]+)/)?(batch=(?P<batch>[0-9]+)/.+|{PROBE}[^/]*|{re.escape(CLOCK_FOLDER)}/.+)",
+    rf"(_backfills/(?P<backfill_id>[^/]+)/)?(batch=(?P<batch>[0-9]+)/.+|{TRIALS})",
     re.DOTALL,
 )
 
@@ -157,7 +157,7 @@ def survey_storage(
     older_than_seconds: float,
     credentials: Credentials,
     environ: Mapping[str, str],
-    open_store: StoreOpener = open_store,
+    open_store: Callable[..., Store] = open_store,
 ) -> Survey:
     """Looks for files that nobody needs: below ``shuffle/`` and ``staged/`` of a storage, and at its pipelines' sinks.
 

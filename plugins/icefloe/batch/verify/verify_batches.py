@@ -27,7 +27,6 @@ from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import TerminalError
-from icefloe.pipeline.model import with_lines
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
@@ -210,7 +209,7 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
         refuse_other_meaning(session, recorded)
     session, committed = found_batches(session)
     batches = since_last_start(committed)
-    with with_lines(session.pipeline):
+    with session.pipeline.with_lines():
         replays = [SchemaRunReplay(session, sink, schema_run) for schema_run in schema_runs(session.table, batches)]
     found = [replay.run(rows_per_slice) for replay in replays]
     return VerifyReport(

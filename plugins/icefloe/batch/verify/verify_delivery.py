@@ -1,6 +1,5 @@
 """A delivery sink, compared with the table at the cursor."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -41,7 +40,7 @@ from icefloe.checkpoint.records import Cursor
 from icefloe.errors import TransientError
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.sink import Sink
-from icefloe.storage.local_folders import local_folders, on_local_disk, task_folder
+from icefloe.storage.local_folders import on_local_disk, task_folder
 
 __all__ = ["verify_delivery"]
 
@@ -290,8 +289,7 @@ class _Comparison:
 
 @contextmanager
 def _folders() -> Iterator[tuple[Path, Path]]:
-    disk = local_folders(os.environ)[0]
-    with task_folder("verify", disk) as folder:
+    with task_folder("verify") as folder:
         made = folder / "wanted", folder / "held"
         with on_local_disk(f"rows cannot be compared in {folder}"):
             for each in made:

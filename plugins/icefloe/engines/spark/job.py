@@ -18,7 +18,7 @@ from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Phase
 from icefloe.redacted_output import outgoing_errors, outgoing_logs
 from icefloe.redaction.hidden import redacted_foreign
-from icefloe.threads import BegunThread
+from icefloe.threads import Lane
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -41,7 +41,7 @@ def end_with_submitter(environ: Mapping[str, str], *, end: Callable[[int], objec
     """
     pid = int(environ.get(SUBMITTER_VARIABLE, "0"))
     if pid > 0:
-        BegunThread(target=lambda: _watch(pid, end), name="submitter", daemon=True).start()
+        Lane(threads=1, name="submitter", daemon=True).submit(lambda: _watch(pid, end))
 
 
 def _watch(pid: int, end: Callable[[int], object]) -> None:

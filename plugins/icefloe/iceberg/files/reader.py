@@ -1,6 +1,5 @@
 """Reads data files: batches in the table's schema with positions, in bounded memory."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from icefloe.iceberg.files.parquet_file import DictionaryBound, ParquetRows, com
 from icefloe.iceberg.files.parquet_footer import KeptFooters, read_footer
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
-from icefloe.storage.local_folders import local_folders, on_local_disk, scratch_file, task_folder
+from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder
 
 if TYPE_CHECKING:
     from icefloe.iceberg.files.avro_file import AvroRows
@@ -48,7 +47,7 @@ def _orc_or_avro(file_format: str) -> "type[AvroRows | OrcRows]":
 def _copied(source: InputStream) -> Iterator[pa.NativeFile]:
     """On local disk: pyarrow reads ORC by 128 KiB, Avro has 64-KiB blocks."""
     with ExitStack() as owned:
-        folder = owned.enter_context(task_folder("file", local_folders(os.environ)[0]))
+        folder = owned.enter_context(task_folder("file"))
         path = folder / "copy"
         with on_local_disk(_CANNOT_COPY):
             copy = owned.enter_context(scratch_file(path.open("wb")))

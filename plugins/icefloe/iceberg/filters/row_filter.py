@@ -37,7 +37,7 @@ from pyiceberg.types import NestedField
 
 from icefloe.iceberg.filters.filter_binding import bind_filter, comparisons, parse_filter
 from icefloe.iceberg.schemas.column_paths import struct_paths
-from icefloe.pipeline.option_values import ExpandedText
+from icefloe.pipeline.environment import ExpandedText
 
 __all__ = ["RowFilter"]
 

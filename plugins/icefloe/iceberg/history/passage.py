@@ -23,7 +23,7 @@ from icefloe.iceberg.history.loaded_table import (
     require_removed_files,
 )
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
-from icefloe.pipeline.option_values import RollbackOption
+from icefloe.pipeline.settings import RollbackOption
 
 __all__ = ["Landing", "Passage"]
 

@@ -15,7 +15,7 @@ from icefloe.iceberg.history.summaries import file_bytes_bound
 from icefloe.iceberg.scan.compared_states import ListedStates, check_replace
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.step import LoadPart, Step, StepKind
-from icefloe.pipeline.option_values import CommitGroupsOption, RollbackOption
+from icefloe.pipeline.settings import CommitGroupsOption, RollbackOption
 from icefloe.storage.requests import map_parallel
 
 __all__ = ["SnapshotRange"]

@@ -12,7 +12,7 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator, XComArg, get_current_co
 from airflow.sdk.definitions.asset import AssetNameRef
 from airflow.sdk.exceptions import AirflowSkipException
 
-from icefloe.flow import ROUTE_TASKS, FlowTask, Phase, Route, phase_of, route_edges
+from icefloe.flow import FlowTask, Phase, Route
 from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.plugin_parts import BatchLink
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
@@ -138,11 +138,11 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
         delivers: True if the staged batch is delivered to the sink.
     """
     plan = _plan(pipeline, range_of_run)
-    edges = [edge for route in Route for edge in route_edges(route, delivers=delivers)]
+    edges = [edge for route in Route for edge in route.edges(delivers=delivers)]
     used = {task for edge in edges for task in edge}
     made = {
         FlowTask.ROUTE: _route(pipeline, plan),
-        **{task: _phase(pipeline, phase) for task in FlowTask if (phase := phase_of(task)) and task in used},
+        **{task: _phase(pipeline, phase) for task in FlowTask if (phase := task.phase) and task in used},
         FlowTask.COALESCE: _call(pipeline, FlowTask.COALESCE, "coalesce_batch"),
         FlowTask.NOTHING_TO_DO: EmptyOperator(task_id="nothing_to_do", doc_md=TASK_PAGES[FlowTask.NOTHING_TO_DO]),
         FlowTask.COMMIT: _commit(pipeline, asset_name),
@@ -181,7 +181,7 @@ def _route(pipeline: Pipeline, plan: XComArg) -> XComArg:
     @task.branch(doc_md=TASK_PAGES["route"])
     def route(plan_result: PlanResult | None) -> str:
         with airflow_failures("route", pipeline):
-            return ROUTE_TASKS[Route(given_by_plan(plan_result)["route"])][0].value
+            return Route(given_by_plan(plan_result)["route"]).tasks()[0].value
 
     return route(plan)
 

@@ -23,7 +23,7 @@ from icefloe.orchestration.tasks.failures import LostTask, airflow_failures
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.orchestration.tasks.task_documents import broken_document, pipeline_facts_document
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import check_pipeline, load_pipeline, pipeline_paths
+from icefloe.pipeline.pipeline_file import check_pipeline, pipeline_paths
 from icefloe.units import natural
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _free_id(path: Path, taken: Container[str]) -> str:
 
 
 def _dags_of(path: Path) -> Iterator[DAG]:
-    pipeline = load_pipeline(path)
+    pipeline = Pipeline.load(path)
     check_pipeline(pipeline)
     yield pipeline_dag(pipeline, path)
     yield backfill_dag(pipeline, path)

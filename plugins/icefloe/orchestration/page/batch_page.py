@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 
 from airflow.configuration import conf
 
-from icefloe.flow import WORKING_TASKS, FlowTask, Route, batch_tasks
+from icefloe.flow import WORKING_TASKS, FlowTask, Route
 from icefloe.orchestration.page.checkpoint_reader import Found
 from icefloe.orchestration.page.dag_reader import DagState, RunState, StatusDocument, TaskState
 from icefloe.orchestration.page.health import State, health_of
@@ -81,7 +81,7 @@ def batch_document(
         "batch": None if number is None else _entry(number, runs, status, report),
         "report_sentence": report.sentence if report.value is None else None,
         "run": None if run is None else _run(run),
-        "routes": {route.value: [task.value for task in batch_tasks(route, delivers=delivers)] for route in Route},
+        "routes": {route.value: [task.value for task in route.tasks(delivers=delivers)] for route in Route},
         "earlier_runs": [_run(each) for each in runs[1:]],
         "trouble": _trouble(dag, run, status, now),
         "details": details,

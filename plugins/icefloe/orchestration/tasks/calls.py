@@ -25,7 +25,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
-from icefloe.flow import FlowTask, Route, batch_tasks
+from icefloe.flow import FlowTask, Route
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections import master_of, resolve_credentials
@@ -122,7 +122,7 @@ def skip_other_route(task: FlowTask, plan_result: PlanResult) -> None:
     It would replace the records of the tasks on the route.
     """
     route = Route(plan_result["route"])
-    if task not in batch_tasks(route, delivers=True):
+    if task not in route.tasks(delivers=True):
         logger.info("%s has nothing to do: its batch takes the route %s", task, route)
         raise AirflowSkipException(f"the batch takes the route {route}")
 
