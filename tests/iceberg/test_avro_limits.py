@@ -103,21 +103,6 @@ HOSTILE: Final[Mapping[str, Callable[[], tuple[bytes, int]]]] = {
 }  # fmt: skip
 
 
-QUICK: Final = ("an array of nulls", "a map", "rows of nothing", "a block that is not there", "snappy")
-"""Some of each kind; the others are read in `make test`."""
-FILES: Final = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in HOSTILE]
-
-
-@pytest.fixture(scope="module")
-def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Any, int]]:
-    """The outcome of each file that this run reads; all of them are read by one process."""
-    items = [item for item in request.session.items if isinstance(item, pytest.Function) and item.path == request.path]
-    asked = {item.callspec.params["name"] for item in items if "outcomes" in item.fixturenames}
-    names = [name for name in HOSTILE if name in asked]
-    found = read_apart(tmp_path_factory.mktemp("hostile"), *[HOSTILE[name] for name in names])
-    return dict(zip(names, found, strict=True))
-
-
 def read_apart(folder: Path, *files: Callable[[], tuple[bytes, int]]) -> list[Any]:
     """The result of reading each file in another process, and the most memory of the process meanwhile, in KiB."""
     listed = []
@@ -129,11 +114,10 @@ def read_apart(folder: Path, *files: Callable[[], tuple[bytes, int]]) -> list[An
     return run_apart(READER, listed)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_that_promises_more_than_it_holds_ends_in_one_sentence(
-    outcomes: Mapping[str, tuple[Any, int]], name: str
-) -> None:
-    require_refused(*outcomes[name])
+@pytest.mark.slow
+def test_a_file_that_promises_more_than_it_holds_ends_in_one_sentence(tmp_path: Path) -> None:
+    for found, peak_kib in read_apart(tmp_path, *HOSTILE.values()):
+        require_refused(found, peak_kib)
 
 
 @pytest.mark.extended

@@ -15,7 +15,7 @@ from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.manifests.manifest_reader import DataEntry
 from icefloe.iceberg.scan.changed_files import FileTerm, StepTerms
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES
-from icefloe.iceberg.scan.scan_tasks import ScanPlan, ScanTask, Term, row_ids_of_steps, scan_tasks
+from icefloe.iceberg.scan.scan_tasks import FirstRowIds, ScanPlan, ScanTask, Term, row_ids_of_step, scan_tasks
 from icefloe.iceberg.step import StepKind
 from support.tables.planning_tables import (
     expected_weights,
@@ -222,17 +222,22 @@ def term(path: str, weight: int, first_row_id: int | None, **constants: int) -> 
     return FileTerm(entry=entry, weight=weight, delete_files=NO_DELETES)
 
 
+def row_ids_of(terms: Terms) -> dict[int, FirstRowIds]:
+    found = {ordinal: row_ids_of_step(each) for ordinal, each in terms}
+    return {ordinal: row_ids for ordinal, row_ids in found.items() if row_ids is not None}
+
+
 def read(terms: Terms) -> list[tuple[str, int | None, list[int]]]:
     """Each task: its file, the row ids it is read with, and the steps that it is read for."""
     return [
         (task.data_file.path, task.data_file.first_row_id, [each.change_ordinal for each in task.terms])
-        for task in scan_tasks([(ordinal, StepTerms(each)) for ordinal, each in terms], row_ids_of_steps(terms))
+        for task in scan_tasks([(ordinal, StepTerms(each)) for ordinal, each in terms], row_ids_of(terms))
     ]
 
 
 def test_one_file_without_row_ids_takes_them_from_its_step() -> None:
     terms = [(0, [term("a", -1, None), term("b", 1, 7)]), (1, [term("b", -1, 7), term("c", 1, 9)])]
-    assert row_ids_of_steps(terms) == {0: {}, 1: {"b": 7, "c": 9}}
+    assert row_ids_of(terms) == {0: {}, 1: {"b": 7, "c": 9}}
     assert read(terms) == [("a", None, [0]), ("b", None, [0]), ("b", 7, [1]), ("c", 9, [1])]
 
 
@@ -251,5 +256,5 @@ def test_steps_that_only_add_or_only_remove_read_no_file_again() -> None:
         (1, [term("a", -1, 10), term("b", 1, 30)]),
         (2, [term("b", -1, 50)]),
     ]
-    assert row_ids_of_steps(terms) == {1: {"a": 10, "b": 30}}
+    assert row_ids_of(terms) == {1: {"a": 10, "b": 30}}
     assert read(terms) == [("a", 10, [0, 1]), ("b", 30, [1, 2])]

@@ -24,15 +24,7 @@ from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema, covering_schema, schemas_before
 from icefloe.storage.requests import map_parallel
 
-__all__ = ["equality_schemas"]
-
-
-def equality_schemas(
-    metadata: TableMetadata, delete_files: Iterable[DeleteFile], snapshot_ids: Sequence[int | None]
-) -> dict[tuple[int, ...], TableSchema]:
-    """The schemas of the keys, by their field ids; raises as `equality_schema`."""
-    field_ids = {delete_file.equality_field_ids for delete_file in delete_files} - {()}
-    return {ids: equality_schema(metadata, ids, snapshot_ids) for ids in sorted(field_ids)}
+__all__ = ["equality_schema"]
 
 
 def equality_schema(

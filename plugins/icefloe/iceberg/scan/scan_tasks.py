@@ -14,7 +14,7 @@ from pyiceberg.types import PrimitiveType
 
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile, DeleteFile
-from icefloe.iceberg.deletes.equality_deletes import equality_schemas
+from icefloe.iceberg.deletes.equality_deletes import equality_schema
 from icefloe.iceberg.filters.column_range import may_match_ranges
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.history.loaded_table import LoadedTable
@@ -86,20 +86,14 @@ FirstRowIds = Mapping[str, int]
 """The first row id of each data file of a step by its identity; empty if a file of the step has none."""
 
 
-def row_ids_of_steps(terms_by_ordinal: Iterable[tuple[int, Sequence[FileTerm]]]) -> dict[int, FirstRowIds]:
-    """The row ids of each step that both adds and removes files, and so may hold updates.
+def row_ids_of_step(terms: Sequence[FileTerm]) -> FirstRowIds | None:
+    """The row ids of a step that both adds and removes files, and so may hold updates; None of others.
 
     Args:
-        terms_by_ordinal: also terms of files that are not read.
+        terms: also those of files that are not read.
     """
-    return {ordinal: _first_row_ids(terms) for ordinal, terms in terms_by_ordinal if _has_both_signs(terms)}
-
-
-def _has_both_signs(terms: Sequence[FileTerm]) -> bool:
-    return any(term.weight > 0 for term in terms) and any(term.weight < 0 for term in terms)
-
-
-def _first_row_ids(terms: Sequence[FileTerm]) -> FirstRowIds:
+    if len({term.weight > 0 for term in terms}) < 2:
+        return None
     found: dict[str, int] = {}
     for term in terms:
         file = term.entry.data_file
@@ -159,8 +153,8 @@ class ScanPlan:
             # Step by step: a hundred delete files that each reach all of 10,000 data files make two million terms.
             for step in steps:
                 terms = data.terms(step)
-                if by_row_id:
-                    row_ids.update(row_ids_of_steps([(step.change_ordinal, list(terms.each()))]))
+                if by_row_id and (of_step := row_ids_of_step(list(terms.each()))) is not None:
+                    row_ids[step.change_ordinal] = of_step
                 yield step.change_ordinal, terms
 
         tasks = scan_tasks(
@@ -179,7 +173,8 @@ class ScanPlan:
         self, table: LoadedTable, snapshot_ids: Sequence[int | None]
     ) -> dict[tuple[int, ...], TableSchema]:
         """The schemas of the keys of its equality delete files, by their field ids."""
-        return equality_schemas(table.metadata, self.delete_files.values(), snapshot_ids)
+        field_ids = {delete_file.equality_field_ids for delete_file in self.delete_files.values()} - {()}
+        return {ids: equality_schema(table.metadata, ids, snapshot_ids) for ids in sorted(field_ids)}
 
     @property
     def inserts_only(self) -> bool:
@@ -254,7 +249,7 @@ def scan_tasks(
     """The tasks that read every changed file once for its constants and row ids.
 
     Args:
-        row_ids: from `row_ids_of_steps`; in other steps, any will do. Looked at after the last term, so it may be
+        row_ids: by step; in other steps, any will do. Looked at after the last term, so it may be
             filled meanwhile.
     """
     found = TermsOfFiles(may_match)
