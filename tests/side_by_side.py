@@ -36,7 +36,6 @@ _LONGEST: Final = (
     "tests/node/test_lost_nodes.py",
     "tests/dags/",
     "tests/redaction/test_",
-    "tests/iceberg/test_avro_limits.py",
 )
 """Groups that would keep one process busy when all others are done, the longest first."""
 

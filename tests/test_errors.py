@@ -16,7 +16,7 @@ from icefloe.errors import (
 )
 from icefloe.iceberg.catalog.catalog_errors import reading_metadata
 from icefloe.iceberg.catalog.file_io import reading_data_file
-from icefloe.iceberg.files.avro_container import decoding
+from icefloe.iceberg.manifests.avro_container import decoding
 from icefloe.storage.local_folders import on_local_disk
 from icefloe.storage.store import KeyMissingError
 

@@ -29,7 +29,6 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.shuffle.blocks import BlockRows, decode_block, encode_block
 from icefloe.shuffle.index_file import decode_index, encode_index
 from support import sample_records
-from support.tables.avro_writing import record, write_avro
 from support.tables.planning_tables import make_table, rows
 from support.tables.written_deletes import blob_of, framed, write_blob, write_position_deletes
 from support.tables.written_tables import local_io, optional, reader, with_id
@@ -162,14 +161,6 @@ def _read_data_file(path: Path, file_format: str) -> int:
     return sum(batch.num_rows for _, batch in reader().rows(file, COLUMNS))
 
 
-def _avro_files(folder: Path) -> Sequence[bytes]:
-    schema = record(("id", "long", 1), ("name", ["null", "string"], 2))
-    content = [(number, (0, None) if number % 7 == 0 else (1, f"name {number}")) for number in range(ROWS)]
-    for codec in ("null", "deflate", "zstandard"):
-        write_avro(folder / codec, schema, content, codec=codec)
-    return [(folder / codec).read_bytes() for codec in ("null", "deflate", "zstandard")]
-
-
 def _orc_files(_: Path) -> Sequence[bytes]:
     ids = [{b"iceberg.id": str(number).encode()} for number in (1, 2)]
     schema = pa.schema([pa.field("id", pa.int64(), metadata=ids[0]), pa.field("name", pa.string(), metadata=ids[1])])
@@ -222,7 +213,6 @@ READERS: Final = {
     "forged vectors": ForeignReader(valid=lambda _: [*map(blob_of, VECTORS)], read=_read_vector, repair=_forged),
     "position deletes": ForeignReader(valid=_position_deletes, read=_read_position_deletes),
     "Parquet files": ForeignReader(valid=_parquet_files, read=lambda path: _read_data_file(path, "PARQUET")),
-    "Avro files": ForeignReader(valid=_avro_files, read=lambda path: _read_data_file(path, "AVRO")),
     # Arrow's decoder in C++ ends the process for about one damage in 5,000: a soak must not try as many.
     "ORC files": ForeignReader(valid=_orc_files, read=lambda path: _read_data_file(path, "ORC"), most_examples=400),
     "shuffle blocks": ForeignReader(valid=_blocks, read=_read_block, is_sealed=True),

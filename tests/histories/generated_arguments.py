@@ -125,7 +125,7 @@ _ARGUMENTS: Final[Mapping[str, Callable[[Random], Document]]] = {
     "upsert": lambda r: {"column": r.randrange(3), "rows": _rows(r, 1)},
     "overwrite_partitions": lambda r: {"rows": _rows(r, 1)},
     "rewrite_all": _nothing,
-    "append_as": lambda r: {"rows": _rows(r, 1), "file_format": r.choice(("orc", "avro"))},
+    "append_as": lambda r: {"rows": _rows(r, 1), "file_format": "orc"},
     "delete_positions": lambda r: {
         "rows": _picks(r),
         "granularity": r.choice(("file", "partition")),

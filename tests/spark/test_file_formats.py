@@ -26,7 +26,7 @@ LINEAGE = (
 )
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_row_ids_that_a_rewrite_carried_over_are_read_by_their_field_ids(
     create_table: CreateTable, file_format: str
 ) -> None:
@@ -61,7 +61,7 @@ def _jvm_in_new_york(spark_lab: SparkLab) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_jvm_in_new_york")
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_times_do_not_depend_on_the_zone_of_the_writer(create_table: CreateTable, file_format: str) -> None:
     table = create_table("id int, a timestamp_ntz, b timestamp", properties={"write.format.default": file_format})
     texts = ("2024-07-01 12:00:00.5", "2024-01-01 12:00:00", "1950-01-01 00:00:00")

@@ -15,7 +15,7 @@ from support.spark.spark_table import SparkTable
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
-KINDS = (("parquet", "copy-on-write"), ("orc", "merge-on-read"))
+KINDS = (("parquet", "copy-on-write"), ("parquet", "merge-on-read"))
 
 
 def literal(java: JavaWriters, value: Any, kind: str) -> Any:
@@ -117,7 +117,7 @@ def test_values_of_a_wider_type_are_delivered_after_a_rollback_to_the_narrower_o
 
 
 # Iceberg's own readers refuse default values of columns that an ORC file lacks.
-@pytest.mark.parametrize(("file_format", "mode"), [("parquet", "copy-on-write"), ("avro", "merge-on-read")])
+@pytest.mark.parametrize(("file_format", "mode"), [("parquet", "copy-on-write"), ("parquet", "merge-on-read")])
 def test_initial_defaults_of_columns_added_later(create_table: CreateTable, file_format: str, mode: str) -> None:
     table = create_table(
         "id int, s struct<a: int>, l array<struct<k: int>>, m map<string, struct<k: int>>",

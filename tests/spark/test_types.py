@@ -67,7 +67,7 @@ def rows(low: int, high: int | None) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.fixture(params=["parquet", "orc", "avro"])
+@pytest.fixture(params=["parquet", "orc"])
 def typed(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
     """A row changed in place, one in two columns, one added and one gone, with every type at every depth."""
     nested = "s struct<x: int>, l array<struct<x: int>>, m map<string, struct<x: int>>"
@@ -101,7 +101,7 @@ def test_every_type_reaches_the_files_of_the_sink(typed: SparkTable, spark_lab: 
     assert {kind: delivered.schema.field(name).type for kind, name in NAMES.items()} == ARROW
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_columns_of_unknown_type_are_null_at_every_depth(
     create_table: CreateTable, spark_lab: SparkLab, tmp_path: Path, file_format: str
 ) -> None:

@@ -94,6 +94,7 @@ HOSTILE: Final[dict[str, Callable[[], bytes]]] = {
     ),
     "bytes that are not deflated": lambda: manifest(manifest_schema(), b"\xff" * 100, codec="deflate"),
     "bytes that are not zstandard": lambda: manifest(manifest_schema(), b"\xff" * 100, codec="zstandard"),
+    "snappy": lambda: manifest(manifest_schema(), b"\xff\xff\xff\xff\x0f" + bytes(12), codec="snappy", rows=1 << 31),
     "an unknown codec": lambda: manifest(manifest_schema(), b"", codec="unheard"),
 }
 
@@ -121,6 +122,15 @@ def test_whatever_byte_of_a_manifest_is_damaged_the_process_goes_on(tmp_path: Pa
     found = [outcome for outcome, _ in run_apart(READER, list(map(str, paths)))]
     assert found[0] == 3
     assert any("manifest of table db.t is damaged" in str(outcome) for outcome in found)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_manifests_of_every_codec_are_read_and_empty_blocks_are_passed_over(tmp_path: Path, codec: str) -> None:
+    write_avro(tmp_path / "m.avro", manifest_schema(), [(1, FILE)] * 6, block_rows=2, codec=codec)
+    content = (tmp_path / "m.avro").read_bytes()
+    (tmp_path / "m.avro").write_bytes(content.replace(SYNC, SYNC + b"\0\0" + SYNC))
+    found = entries_of(str(tmp_path / "m.avro"))
+    assert found == [(1, {1: b"k", 2: b"v" * 8}, "a path", 7)] * 6
 
 
 def test_a_manifest_cut_anywhere_is_damaged_or_ends_after_a_block(tmp_path: Path) -> None:

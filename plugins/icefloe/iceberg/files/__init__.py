@@ -8,9 +8,6 @@ Read in this order:
 - `parquet_footer`: footers, checked before Arrow sees them, and kept
 - `identical_columns`: columns with equal bytes in two files
 - `orc_file`: ORC
-- `avro_file`: Avro
-- `avro_types`: an Avro schema as readers and Arrow types
-- `avro_container`: blocks, codecs and primitive values, bounded
 """
 
-__all__ = ["avro_container", "avro_types", "reader"]
+__all__ = ["reader"]

@@ -1,7 +1,7 @@
 """An opened data file: the contract of all formats, its rows in the table's schema, and kept projections."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -35,20 +35,6 @@ class OpenedFile(Protocol):
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of the last run of ``group_runs``, in order."""
-
-
-def runs_of_groups(counts: Iterable[tuple[int, int]], least_rows: int) -> Iterator[tuple[int, int, list[int]]]:
-    """Neighbouring groups as (first row, rows, groups) by (group, rows): one large group, or several small ones."""
-    first = rows = 0
-    run: list[int] = []
-    for group, count in counts:
-        run.append(group)
-        rows += count
-        if rows >= least_rows:
-            yield first, rows, run
-            first, rows, run = first + rows, 0, []
-    if rows:
-        yield first, rows, run
 
 
 def selected_columns(

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import InputStream
 
 from icefloe.iceberg.data_file import RowGroups
-from icefloe.iceberg.files.opened_file import BATCH_BYTES, runs_of_groups
+from icefloe.iceberg.files.opened_file import BATCH_BYTES
 from icefloe.iceberg.files.parquet_footer import CheckedFooter, CompactReader, read_footer
 
 _HEADER_BYTES: Final = 32
@@ -210,8 +210,16 @@ class ParquetRows:
     def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
         """(first row, rows, row groups) read together: one row group, or several small ones."""
         # Some writers end a row group after a few rows. Read one by one, they would make batches of a few rows.
-        counts = ((group, int(self.file.metadata.row_group(group).num_rows)) for group in self.groups)
-        return runs_of_groups(counts, self.batch_rows)
+        first = rows = 0
+        run: list[int] = []
+        for group in self.groups:
+            run.append(group)
+            rows += self.file.metadata.row_group(group).num_rows
+            if rows >= self.batch_rows:
+                yield first, rows, run
+                first, rows, run = first + rows, 0, []
+        if rows:
+            yield first, rows, run
 
     def batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive row groups."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,29 +23,17 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
 from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder
 
-if TYPE_CHECKING:
-    from icefloe.iceberg.files.avro_file import AvroRows
-    from icefloe.iceberg.files.orc_file import OrcRows
-
 __all__ = ["FileReader"]
 
 
 _CANNOT_COPY: Final = "a file of the table cannot be copied to local disk, from where it would be read"
 _COPIED_BYTES: Final = 8 << 20
-READABLE_FORMATS: Final = frozenset({"PARQUET", "ORC", "AVRO"})
-
-
-def _orc_or_avro(file_format: str) -> "type[AvroRows | OrcRows]":
-    # Hardly any table has ORC or Avro files of rows, so a task loads these readers only for a table that has.
-    from icefloe.iceberg.files.avro_file import AvroRows
-    from icefloe.iceberg.files.orc_file import OrcRows
-
-    return OrcRows if file_format == "ORC" else AvroRows
+READABLE_FORMATS: Final = frozenset({"PARQUET", "ORC"})
 
 
 @contextmanager
 def _copied(source: InputStream) -> Iterator[pa.NativeFile]:
-    """On local disk: pyarrow reads ORC by 128 KiB, Avro has 64-KiB blocks."""
+    """On local disk: pyarrow reads ORC by 128 KiB."""
     with ExitStack() as owned:
         folder = owned.enter_context(task_folder("file"))
         path = folder / "copy"
@@ -191,11 +179,14 @@ class FileReader:
     def _opened(
         self, file: DataFile | DeleteFile, source: InputStream, *, dictionary_columns: bool
     ) -> Iterator[OpenedFile]:
-        # Many small requests are fast to a local file only; elsewhere ORC and Avro files are copied first.
+        # Many small requests are fast to a local file only; elsewhere ORC files are copied first.
         is_near = is_local(file.path)
         if file.file_format != "PARQUET":
+            # Few tables have ORC files of rows, so a task loads their reader only for a table that has.
+            from icefloe.iceberg.files.orc_file import OrcRows
+
             with nullcontext(source) if is_near else _copied(source) as near:
-                yield _orc_or_avro(file.file_format).open(near, batch_rows=self.batch_rows)
+                yield OrcRows.open(near, batch_rows=self.batch_rows)
             return
         is_data = isinstance(file, DataFile)
         rows = ParquetRows.open(

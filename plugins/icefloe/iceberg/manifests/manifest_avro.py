@@ -7,15 +7,14 @@ Iceberg spec ("Manifests" and "Manifest lists").
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any, Final
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
 
 from icefloe.iceberg.catalog.file_io import stored_bytes
-from icefloe.iceberg.files.avro_container import AvroContainer, AvroDecoder, decoding
-from icefloe.iceberg.files.avro_types import FIELD_ID, row_type
+from icefloe.iceberg.manifests.avro_container import AvroContainer, AvroDecoder, decoding
+from icefloe.iceberg.manifests.avro_types import FIELD_ID, row_type
 from icefloe.iceberg.unreadable import encrypted_file
 
 __all__ = ["FieldSummary"]
@@ -169,14 +168,14 @@ class _Records:
         if content.startswith(b"AGS1"):
             raise encrypted_file(location)
         self._left_bytes = min(_MOST_TIMES * len(content), most_bytes)
-        self._container = AvroContainer.open(BytesIO(content))
+        self._container = AvroContainer.of(content)
         with decoding():
-            self.row = row_type(self._container.schema, by_id=True)
+            self.row = row_type(self._container.schema)
             _is_record(self.row.arrow, kinds)
 
     def __iter__(self) -> Iterator[dict[int, Any]]:
         for block in self._container.blocks:
-            content = self._container.content(block)
+            content = self._container.rows(block)
             self._left_bytes -= len(content)
             if self._left_bytes < 0:
                 raise ValueError("its blocks hold more than any file of its size and kind does")

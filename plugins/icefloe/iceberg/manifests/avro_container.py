@@ -1,9 +1,8 @@
-"""An Avro object container file: its schema, and its blocks of rows, decompressed one at a time.
+"""An Avro object container file in memory: its schema, and its blocks of rows, decompressed one at a time.
 
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
 
-import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,12 +12,9 @@ from typing import Final, Self, TypeVar
 
 import pyarrow as pa
 from pyiceberg.avro.decoder import new_decoder
-from pyiceberg.io import InputStream
 
 from icefloe.errors import one_line
 from icefloe.iceberg.unreadable import UndecodableError
-
-__all__ = ["AvroContainer", "AvroDecoder", "decoding"]
 
 MAX_BLOCK_BYTES: Final = 128 << 20
 """The most bytes of one block, compressed or not. Writers end a block at 16 KiB to some MiB, or after one larger row.
@@ -210,79 +206,61 @@ class AvroDecoder:
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _LONGEST_VARINT: Final = 10
-_HEADER_BYTES: Final = 64 << 10
 _MAX_HEADER_BYTES: Final = 32 << 20
 _MAX_BLOCKS: Final = 1 << 21
 """The most blocks of a file. The place of a block takes about 100 bytes, a block without rows 18 bytes of the file."""
 _UNDECODABLE: Final = (
-    EOFError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError, SystemError,
+    EOFError, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, RecursionError, SystemError,
     zlib.error,
 )  # fmt: skip
+"""Arrow's decompressors raise OSError; no file is open here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroBlock:
-    offset: int
-    size_bytes: int
+    """One block, still encoded."""
+
+    content: memoryview
     num_rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroContainer:
-    """An open file."""
+    """The parts of a file."""
 
-    source: InputStream
     schema: str
     codec: str
     blocks: tuple[AvroBlock, ...]
 
     @classmethod
-    def open(cls, source: InputStream) -> Self:
-        """Read the header, and the places of the blocks."""
+    def of(cls, content: bytes) -> Self:
+        """The parts of a whole file."""
         with decoding():
-            metadata, start = _header(source)
-            sync = _read(source, start - _SYNC_BYTES, _SYNC_BYTES)
-            schema = metadata["avro.schema"].decode()
-            codec = metadata.get("avro.codec", b"null").decode()
-            blocks = tuple(_blocks(source, start, sync))
-            return cls(source=source, schema=schema, codec=codec, blocks=blocks)
+            metadata, start = _header(content[:_MAX_HEADER_BYTES])
+            return cls(
+                schema=metadata["avro.schema"].decode(),
+                codec=metadata.get("avro.codec", b"null").decode(),
+                blocks=tuple(_blocks(content, start)),
+            )
 
-    def content(self, block: AvroBlock) -> bytes:
-        """The encoded rows of a block."""
+    def rows(self, block: AvroBlock) -> bytes:
+        """The encoded rows of a block, decompressed."""
         with decoding():
-            _check_size(block.size_bytes)
-            return decompressed(_read(self.source, block.offset, block.size_bytes), self.codec)
+            _check_size(len(block.content))
+            return decompressed(bytes(block.content), self.codec)
 
 
 @contextmanager
 def decoding() -> Iterator[None]:
-    """Run a block that decodes bytes of the file."""
+    """Run a block that decodes bytes of a file."""
     try:
         yield
     except _UNDECODABLE as cause:
         raise UndecodableError(f"{type(cause).__name__}: {one_line(cause)}") from cause
-    except OSError as cause:
-        if cause.errno is not None:
-            raise
-        raise UndecodableError(one_line(cause)) from cause
 
 
-def _header(source: InputStream) -> tuple[dict[str, bytes], int]:
+def _header(content: bytes) -> tuple[dict[str, bytes], int]:
     """The metadata, and the offset of the first block."""
-    end = source.seek(0, os.SEEK_END)
-    # A header is read in one request of 64 KiB, and only a schema longer than that takes another.
-    size = _HEADER_BYTES
-    while True:
-        content = _read(source, 0, min(size, end))
-        try:
-            return _parsed_header(content)
-        except EOFError:
-            if size >= min(end, _MAX_HEADER_BYTES):
-                raise
-            size *= 8
-
-
-def _parsed_header(content: bytes) -> tuple[dict[str, bytes], int]:
     decoder = AvroDecoder(content)
     if decoder.read_fixed(len(_MAGIC)) != _MAGIC:
         raise ValueError("it does not begin as an Avro file does")
@@ -294,29 +272,21 @@ def _parsed_header(content: bytes) -> tuple[dict[str, bytes], int]:
     return metadata, decoder.tell()
 
 
-def _blocks(source: InputStream, start: int, sync: bytes) -> Iterator[AvroBlock]:
-    end = source.seek(0, os.SEEK_END)
-    found = 0
+def _blocks(content: bytes, start: int) -> Iterator[AvroBlock]:
+    sync, end, found = content[start - _SYNC_BYTES : start], len(content), 0
     while start < end:
         # Only the two numbers at its start. The marker after the block shows that they are right; nothing is
         # decompressed. Zeros end a number that the file cuts: PyIceberg's decoder would read on.
-        decoder = new_decoder(_read(source, start, min(2 * _LONGEST_VARINT, end - start)) + bytes(2))
+        decoder = new_decoder(content[start : start + 2 * _LONGEST_VARINT] + bytes(2))
         num_rows, size_bytes = decoder.read_int(), decoder.read_int()
         offset = start + decoder.tell()
+        stop = offset + size_bytes
         is_inside = num_rows >= 0 and 0 <= size_bytes <= end - offset - _SYNC_BYTES
-        if not is_inside or _read(source, offset + size_bytes, _SYNC_BYTES) != sync:
+        if not is_inside or content[stop : stop + _SYNC_BYTES] != sync:
             raise ValueError(f"the block at byte {start} does not have the size that it says")
-        start = offset + size_bytes + _SYNC_BYTES
+        start = stop + _SYNC_BYTES
         if num_rows or size_bytes:
             found += 1
             if found > _MAX_BLOCKS:
                 raise ValueError(f"it has more than {_MAX_BLOCKS} blocks")
-            yield AvroBlock(offset=offset, size_bytes=size_bytes, num_rows=num_rows)
-
-
-def _read(source: InputStream, offset: int, size_bytes: int) -> bytes:
-    source.seek(offset)
-    content: bytes = source.read(size_bytes)
-    if len(content) != size_bytes:
-        raise EOFError(f"{size_bytes} bytes were expected at byte {offset}, found {len(content)}")
-    return content
+            yield AvroBlock(content=memoryview(content)[offset:stop], num_rows=num_rows)

@@ -1,7 +1,6 @@
 """Types of an Avro file: how their values are read, and the Arrow types that take them.
 
-Measured: 0.4 us per value, 8 s for a million rows of 19 columns. No installed library reads Avro into Arrow. fastavro
-takes twice as long for rows, and five times as long for manifests.
+Measured: 0.4 us per value. fastavro takes five times as long for manifests.
 """
 
 import json
@@ -11,14 +10,10 @@ from decimal import Context, Decimal
 from functools import lru_cache
 from operator import methodcaller
 from typing import Any, Final, TypeAlias
-from uuid import UUID
 
 import pyarrow as pa
 
-from icefloe.iceberg.files.avro_container import MAX_VALUES, AvroDecoder
-
-__all__ = ["FIELD_ID", "row_type"]
-
+from icefloe.iceberg.manifests.avro_container import MAX_VALUES, AvroDecoder
 
 Read: TypeAlias = Callable[[AvroDecoder], Any]
 AvroSchema: TypeAlias = Any
@@ -33,7 +28,7 @@ class AvroType:
 
     Attributes:
         arrow: field ids are in the metadata of its fields.
-        read: the next value as Arrow takes it: a struct is a mapping, a map is a list of pairs.
+        read: the next value: a struct is a mapping, a map is a list of pairs.
         parts: types of the fields of a record.
         width: number of values in one, without the elements of arrays and maps; of a fixed one, each eight bytes count.
         is_empty: values take no bytes.
@@ -57,16 +52,11 @@ _PRIMITIVES: Final[Mapping[str, AvroType]] = {
     "bytes": AvroType(arrow=pa.large_binary(), read=AvroDecoder.read_bytes),
     "string": AvroType(arrow=pa.large_string(), read=AvroDecoder.read_text),
 }
-# Arrow checks the text of the columns that are read; text of others may be no UTF-8.
-_OF_ROWS: Final = {**_PRIMITIVES, "string": AvroType(arrow=pa.large_string(), read=AvroDecoder.read_bytes)}
 _TIMES: Final[Mapping[tuple[str, str], pa.DataType]] = {
     ("date", "int"): pa.date32(),
-    ("time-millis", "int"): pa.time32("ms"),
     ("time-micros", "long"): pa.time64("us"),
-    ("timestamp-millis", "long"): pa.timestamp("ms", "UTC"),
     ("timestamp-micros", "long"): pa.timestamp("us", "UTC"),
     ("timestamp-nanos", "long"): pa.timestamp("ns", "UTC"),
-    ("local-timestamp-millis", "long"): pa.timestamp("ms"),
     ("local-timestamp-micros", "long"): pa.timestamp("us"),
     ("local-timestamp-nanos", "long"): pa.timestamp("ns"),
 }
@@ -76,14 +66,13 @@ _DECIMAL_BITS: Final = 127
 
 
 @lru_cache(maxsize=64)
-def row_type(schema: str, *, by_id: bool = False) -> AvroType:
+def row_type(schema: str) -> AvroType:
     """The type of a file's rows; nothing is read yet.
 
-    Args:
-        by_id: structs have field ids as keys instead of names. Maps of numbers to bytes are mappings; those of numbers
-            to numbers are a list of both in turn.
+    Structs have field ids as keys. Maps of numbers to bytes are mappings; those of numbers to numbers are a list of
+    both in turn.
     """
-    found = _Types(by_id=by_id).of(json.loads(schema))
+    found = _Types().of(json.loads(schema))
     if not found.parts or found.is_nullable or found.is_empty:
         raise ValueError("its schema is no record of fields that take bytes")
     if found.width > MAX_VALUES:
@@ -94,11 +83,9 @@ def row_type(schema: str, *, by_id: bool = False) -> AvroType:
 class _Types:
     """The types of one schema; named ones are known from where each first appears."""
 
-    def __init__(self, *, by_id: bool) -> None:
+    def __init__(self) -> None:
         self._known: dict[str, tuple[AvroSchema, str]] = {}
         self._count = 0
-        self._by_id = by_id
-        self._primitives = _PRIMITIVES if by_id else _OF_ROWS
 
     def of(self, schema: AvroSchema, namespace: str = "") -> AvroType:
         self._count += 1
@@ -107,7 +94,7 @@ class _Types:
         if isinstance(schema, list):
             return self._union(schema, namespace)
         if isinstance(schema, str):
-            return self._primitives.get(schema) or self._named(*self._known[_full_name(schema, namespace)])
+            return _PRIMITIVES.get(schema) or self._named(*self._known[_full_name(schema, namespace)])
         match schema["type"]:
             case "record" | "enum" | "fixed":
                 name = _full_name(schema["name"], schema.get("namespace", namespace))
@@ -120,8 +107,8 @@ class _Types:
             case "map":
                 ids = {"key": ("string", schema.get("key-id")), "value": (schema["values"], schema.get("value-id"))}
                 return self._map(self._record([(name, *each) for name, each in ids.items()], namespace))
-            case str(plain) if plain in self._primitives:
-                return _logical(self._primitives[plain], schema, plain)
+            case str(plain) if plain in _PRIMITIVES:
+                return _logical(_PRIMITIVES[plain], schema, plain)
             case inner:
                 return self.of(inner, namespace)
 
@@ -147,9 +134,9 @@ class _Types:
 
     def _record(self, listed: Sequence[tuple[str, AvroSchema, object]], namespace: str) -> AvroType:
         fields = [self._field(*each, namespace) for each in listed]
-        keys = [field_id for _, _, field_id in listed] if self._by_id else [name for name, _, _ in listed]
+        keys = [field_id for _, _, field_id in listed]
         if len(set(keys)) < len(keys):
-            raise ValueError("its schema has a record with two fields of one name or id")
+            raise ValueError("its schema has a record with two fields of one id")
         parts = tuple(part for _, part in fields)
         reads = [(key, part.read) for key, part in zip(keys, parts, strict=True)]
         return AvroType(
@@ -166,7 +153,7 @@ class _Types:
         _refuse_empty(pair)
         width, read_key, read_value = pair.width, key.read, value.read
         arrow = pa.map_(pair.arrow.field(0), pair.arrow.field(1))
-        if self._by_id and pa.types.is_integer(key.arrow):
+        if pa.types.is_integer(key.arrow):
             if value.arrow == pa.large_binary():
                 return AvroType(arrow=arrow, read=_numbered_bytes)
             if pa.types.is_integer(value.arrow):
@@ -215,8 +202,6 @@ def _logical(plain: AvroType, schema: AvroSchema, name: str) -> AvroType:
     logical, read = str(schema.get("logicalType")), plain.read
     if (logical, name) in _TIMES:
         return AvroType(arrow=_TIMES[logical, name], read=read)
-    if (logical, name) == ("uuid", "string"):
-        return AvroType(arrow=pa.binary(16), read=lambda decoder: UUID(decoder.read_text()).bytes)
     if logical == "decimal" and name in ("bytes", "fixed"):
         scale = schema.get("scale", 0)
         return AvroType(
