@@ -1,7 +1,7 @@
 # Everything a developer runs; `make` alone lists it. Needs Python 3.11 to 3.13 and make, nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo env secrets stack test extended quick check mutants soak schedules bench screenshots lock audit clean
+.PHONY: help venv demo env secrets test extended quick check mutants soak schedules bench screenshots lock audit clean
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -51,10 +51,6 @@ env: venv  ## the archive that Spark's workers run, in dist/
 
 secrets:  ## new secrets for docker-compose.yaml in .env, if there is none
 	@"$$(sh make/find_python.sh)" -m make.make_env
-
-# STACK takes options, such as "--until-delivered".
-stack: $(VENV)/.developer  ## run docker-compose.yaml without Docker: Airflow, Spark, catalog and store as plain processes
-	@$(WITH_JAVA) PYTHONPATH=plugins:tests $(VENV)/bin/python -m support.stack.run $(STACK)
 
 test: check  ## the tests that every change must pass, `make check` first
 	@$(WITH_JAVA) $(WITH_CLASSES) $(PYTEST) -m "not extended" tests $(LIBRARY) make
@@ -106,7 +102,7 @@ audit:  ## look up known vulnerabilities of every version that the locks name, a
 	@"$$(sh make/find_python.sh)" -m make.audit
 
 clean:  ## remove the environment, the demo's data and all caches
-	rm -rf $(VENV) .demo .stack .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .demo .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp for each layer of the environment; the Python itself is the first, so that a dangling link is made again.

@@ -1,4 +1,4 @@
-"""docker-compose.yaml, read by the library that `docker compose` reads it with."""
+"""docker-compose.yaml, read by the library that `docker compose` reads it with, and docs/compose.md."""
 
 import json
 import re
@@ -15,14 +15,13 @@ from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.sinks.sink import open_sink
 from make.make_env import make_env
 from support.missing import missing
-from support.stack.images import IMAGES
-from support.stack.reader_program import FileRefusedError, Stage, load_stages
-from support.stack.service import all_ports, load_compose, read_compose
+from support.stack.reader_program import FileRefusedError, Stage, load_stages, read_compose
+from support.stack.services import COMPOSE_FILE
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
-COMPOSE_FILE = ROOT / "docker-compose.yaml"
+ROOT = COMPOSE_FILE.parent
+PAGE = (ROOT / "docs" / "compose.md").read_text(encoding="utf-8")
 TEXT = COMPOSE_FILE.read_text()
 DOCKERFILE = ROOT / "Dockerfile"
 SECRET = re.compile(r"PASSWORD$|SECRET|FERNET|ACCESS_KEY|SQL_ALCHEMY_CONN|CONN_LAKE")
@@ -183,10 +182,32 @@ def test_the_copied_folders_of_the_image_exist_and_are_let_into_its_build(stages
         assert any(source == each or source.startswith(f"{each}/") for each in let_in), source
 
 
-def test_each_port_has_one_number_and_each_image_a_stand_in(documents: object, env_files: list[Path]) -> None:
-    services = load_compose(COMPOSE_FILE, env_files[0], profiles=["opensearch", "kafka"])
-    assert all_ports(services.values())
-    assert {service.image for service in services.values()} == set(IMAGES)
+def test_each_port_has_one_number(services: dict[str, Any]) -> None:
+    ports = [port for service in services.values() for port in service.get("expose", [])]
+    ports += [str(port["target"]) for service in services.values() for port in service.get("ports", [])]
+    assert len(ports) == len(set(ports))
+
+
+def test_the_commands_of_the_page_name_services_of_the_file(services: dict[str, Any]) -> None:
+    profiles = {profile for service in services.values() for profile in service.get("profiles", [])}
+    commands = re.findall(r"`docker compose (?:--profile (\w+) )?(\w+)((?: [^ `]+)*)`", PAGE)
+    assert len(commands) == PAGE.count("`docker compose ")
+    for profile, subcommand, arguments in commands:
+        assert profile in {"", *profiles}
+        assert subcommand in ("down", "logs", "ps", "run", "up")
+        names = [argument for argument in arguments.split() if not argument.startswith("-")]
+        assert set(names[:1]) <= services.keys()
+
+
+def test_the_table_of_the_page_lists_every_service_and_the_ports_that_this_machine_sees(
+    services: dict[str, Any],
+) -> None:
+    table = PAGE.partition("## With Docker")[0]
+    listed = [name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in re.findall(r"`(.+?)`", row)]
+    assert sorted(listed) == sorted(services)
+    published = {port["published"] for service in services.values() for port in service.get("ports", [])}
+    assert published == set(re.findall(r"http://localhost:(\d+)", table))
+    assert [name for name in re.findall(r"`([A-Z][A-Z0-9_]{5,})`", PAGE) if name not in TEXT] == []
 
 
 def environment(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:

@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,7 @@ from make.make_env import make_env
 from support.missing import missing, require_package
 from support.servers.daemons import wait_until
 from support.servers.planted_secrets import CommandLines, files_with
-from support.stack.compose_page import documented_commands
-from support.stack.run import COMPOSE_FILE, DEMO, ports_here
-from support.stack.service import load_compose
-from support.stack.stack import Stack
+from support.stack.services import ROOT, Services
 
 pytestmark = [
     pytest.mark.extended,
@@ -32,11 +29,15 @@ pytestmark = [
 ]
 
 
+DEMO = "demo-flights"
+RUN = "docker compose run --rm "
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
     """The services, where Airflow is, the secrets, and the arguments of all processes."""
 
-    stack: Stack
+    stack: Services
     watched: CommandLines
     airflow: str
     secrets: dict[str, str]
@@ -51,27 +52,25 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     secrets = dict(line.split("=", 1) for line in (folder / ".env").read_text().splitlines() if line[:1].isupper())
     before = set(psutil.Process().children(recursive=True))
     with ExitStack() as started:
+        watched = started.enter_context(CommandLines())
         try:
-            services = load_compose(COMPOSE_FILE, folder / ".env")
-            services[DEMO] = replace(services[DEMO], command=(*services[DEMO].command, "--brief"))
-            ports = ports_here(services.values(), are_any=True)
-            stack = started.enter_context(Stack(services, folder=folder / "stack", ports=ports, say=print))
+            stack = started.enter_context(Services(folder / ".env", folder / "stack", further={DEMO: ["--brief"]}))
         except ServerUnavailableError as reason:
             missing("a service of docker-compose.yaml cannot be had here", str(reason))
-        watched = started.enter_context(CommandLines())
-        yield Running(stack=stack, watched=watched, airflow=f"http://127.0.0.1:{ports[8080]}", secrets=secrets)
+        yield Running(stack=stack, watched=watched, airflow=f"http://127.0.0.1:{stack.ports[8080]}", secrets=secrets)
         stack.refuse_dead()
     assert set(psutil.Process().children(recursive=True)) <= before
 
 
 def test_the_demo_is_delivered_and_its_documented_commands_work(running: Running) -> None:
     demo = running.stack.process(DEMO)
-    assert wait_until(lambda: [demo.exit_code()] if demo.exit_code() is not None else None,
-                      what="the end of the demo", seconds=600) == [0], demo.last_words()  # fmt: skip
+    wait_until(lambda: demo.exit_code is not None, what="the end of the demo", seconds=600)
+    assert demo.exit_code == 0, demo.log.read_text()
     told = demo.log.read_text().splitlines()
     assert [line.split()[:2] for line in told[1:3]] == [["initial", "load"], ["delays", "of"]]
     assert told[-1] == "Verified: 284,176 changes of 2 batches, replayed, give the 280,886 rows of the table."
-    said = [run(running, words) for words in documented_commands() if words[0] == "run"]
+    page = (ROOT / "docs" / "compose.md").read_text(encoding="utf-8")
+    said = [run(running, command.split()) for command in re.findall(rf"`{RUN}(.+?)`", page)]
     assert [text for text in said if "284,176 changes" in text]
     assert [text for text in said if re.search(r"last batch +1\b", text)], said
 
@@ -108,7 +107,7 @@ def test_the_page_shows_that_everything_is_delivered(running: Running) -> None:
 
 def test_no_secret_is_written_but_to_the_files_of_passwords(running: Running) -> None:
     folder = running.stack.folder
-    assert files_with("flights_changes", [folder / "logs", folder / "volumes" / "airflow-home"])
+    assert files_with("flights_changes", [folder / "volumes" / "airflow-home"])
     written = {
         name: files_with(secret, [folder]) for name, secret in running.secrets.items() if name != "S3_ACCESS_KEY"
     }
@@ -118,7 +117,7 @@ def test_no_secret_is_written_but_to_the_files_of_passwords(running: Running) ->
     assert [path.name for path in of_spark] == ["spark-defaults.conf"]
     assert [path.stat().st_mode & 0o77 for path in (*passwords, *of_spark)] == [0, 0]
     assert {name: paths for name, paths in written.items() if paths} == {}
-    database = dump(running)
+    database = running.stack.dump()
     assert "flights_changes" in database
     assert any(b"deploy.SparkSubmit" in argument for argument in running.watched.arguments)
     for secret in running.secrets.values():
@@ -126,18 +125,9 @@ def test_no_secret_is_written_but_to_the_files_of_passwords(running: Running) ->
         assert not [argument for argument in running.watched.arguments if secret.encode() in argument]
 
 
-def dump(running: Running) -> str:
-    """All that Airflow's database holds."""
-    program = 'PGPASSWORD="$POSTGRES_PASSWORD" exec pg_dump --inserts --host airflow-database --port 5432'
-    done = running.stack.run("airflow-database", ["sh", "-c", f'{program} -U "$POSTGRES_USER" "$POSTGRES_DB"'])
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def run(running: Running, words: list[str]) -> str:
     """The output of a documented `docker compose run --rm SERVICE COMMAND`."""
-    subcommand, remove, service, *command = words
-    assert (subcommand, remove) == ("run", "--rm")
+    service, *command = words
     done = running.stack.run(service, command)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -16,7 +16,7 @@ from demo.servers.free_port import free_port
 from demo.servers.server_process import ServerProcess, as_user
 from support.servers.wheel import wheel_folder
 
-__all__ = ["Postgresql", "find_programs", "give_to", "server_user"]
+__all__ = ["Postgresql"]
 
 USER: Final = "postgres"
 """Who owns the cluster."""
@@ -29,16 +29,18 @@ class Postgresql:
     """A server on 127.0.0.1; a context manager.
 
     Attributes:
-        password: of the user ``postgres``; unlike any other text, so that it can be searched for.
+        user: of its databases.
+        password: of the user; unlike any other text, so that it can be searched for.
     """
 
+    user: str = USER
     password: str = field(default_factory=lambda: f"planted{secrets.token_hex(16)}", repr=False)
     port: int = field(default_factory=free_port)
 
     def __enter__(self) -> Self:
         """Makes the cluster, starts the server and waits until it answers."""
-        self._programs = find_programs()
-        self._user = server_user()
+        self._programs = _find_programs()
+        self._user = _server_user()
         # The server refuses to run as root, and no other user may look into pytest's folders.
         self.folder = Path(tempfile.mkdtemp(prefix="icefloe-postgresql-"))
         try:
@@ -62,14 +64,18 @@ class Postgresql:
         """Makes a new database."""
         self._psql("postgres", f"CREATE DATABASE {name}")
 
+    def dump(self, database: str) -> str:
+        """All that a database holds."""
+        return self._run("pg_dump", "--inserts", *self._address(), database)
+
     def _start(self) -> None:
         if self._user is not None:
-            give_to(self._user, self.folder)
+            _give_to(self._user, self.folder)
         password_file = self.folder / "password"
         password_file.write_text(self.password)
         password_file.chmod(0o644)
         self._run(
-            "initdb", "--pgdata", str(self.folder / "data"), "--username", USER, "--pwfile", str(password_file),
+            "initdb", "--pgdata", str(self.folder / "data"), "--username", self.user, "--pwfile", str(password_file),
             "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync",
         )  # fmt: skip
         self.process = ServerProcess("postgresql", self.folder, user=self._user, stop_signal=SIGINT)
@@ -89,7 +95,7 @@ class Postgresql:
         self._run("psql", *self._address(), "--dbname", database, "--command", statement)
 
     def _address(self) -> list[str]:
-        return ["--host", "127.0.0.1", "--port", str(self.port), "--username", USER]
+        return ["--host", "127.0.0.1", "--port", str(self.port), "--username", self.user]
 
     def _run(self, program: str, *arguments: str) -> str:
         done = subprocess.run(
@@ -101,7 +107,7 @@ class Postgresql:
         return done.stdout
 
 
-def server_user() -> str | None:
+def _server_user() -> str | None:
     """As whom the server runs: it refuses root. The machine's package brings a user; None: as whoever starts it."""
     if os.geteuid() != 0:
         return None
@@ -109,13 +115,13 @@ def server_user() -> str | None:
     return USER if USER in names else "nobody"
 
 
-def give_to(user: str, path: Path) -> None:
+def _give_to(user: str, path: Path) -> None:
     """Makes a user, in the user's own group, the owner."""
     found = pwd.getpwnam(user)
     os.chown(path, found.pw_uid, found.pw_gid)
 
 
-def find_programs() -> Path:
+def _find_programs() -> Path:
     """The folder of the programs: those of the machine's newest version, else those of a wheel."""
     found = [Path(initdb).parent for initdb in [shutil.which("initdb")] if initdb]
     found += sorted((path.parent for path in PACKAGES.glob("*/bin/postgres")), key=lambda path: int(path.parent.name))

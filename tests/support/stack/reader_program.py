@@ -13,7 +13,7 @@ from typing import Any, Final
 from demo.servers.server_process import CACHE, ServerUnavailableError
 from support.servers.wheel import find_go
 
-__all__ = ["FileRefusedError", "Stage", "load_stages", "run_reader"]
+__all__ = ["FileRefusedError", "Stage", "load_stages", "read_compose"]
 
 SOURCES: Final = Path(__file__).parent / "reader"
 
@@ -22,7 +22,13 @@ class FileRefusedError(Exception):
     """The library refuses the file; its sentences say why."""
 
 
-def run_reader(*arguments: str | Path) -> Any:
+def read_compose(compose_file: Path, env_file: Path) -> dict[str, Any]:
+    """The whole file as JSON, ``${VARIABLE}`` filled in from the .env file alone."""
+    document: dict[str, Any] = _run_reader("compose", compose_file, env_file)
+    return document
+
+
+def _run_reader(*arguments: str | Path) -> Any:
     """The JSON that the program prints; it is built the first time."""
     done = subprocess.run([_program(), *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -85,7 +91,7 @@ class Stage:
 
 def load_stages(dockerfile: Path) -> dict[str, Stage]:
     """The stages by their names."""
-    stages = run_reader("dockerfile", dockerfile)
+    stages = _run_reader("dockerfile", dockerfile)
     return {
         stage["name"]: Stage(**{**stage, "copies": tuple((source, target) for source, target in stage["copies"])})
         for stage in stages
