@@ -9,8 +9,6 @@ __all__ = ["GroupScheduling", "group_of", "rank_of", "times_of_groups"]
 
 _DAEMONS: Final = ("tests/e2e/", "tests/stack/test_delivery")
 """Several processes each, which need most of a core while they start: one file after another."""
-_SPARK_ALONE: Final = "tests/e2e/test_killed_spark"
-"""A JVM each time, and no daemon."""
 _BROKER: Final = ("tests/servers/test_kafka", "tests/servers/test_debezium")
 _STORES: Final = ("tests/servers/test_azure", "tests/servers/test_faulty_network", "tests/servers/test_https")
 """They need no cluster and no common catalog."""
@@ -23,11 +21,8 @@ _LONGEST: Final = (
     "tests/servers, Kafka",
     "tests/servers, stores",
     "tests/servers, OpenSearch",
-    "tests/e2e/",
-    "tests/faults/test_stopped_runs.py",
     "tests/simulation/test_simulation.py",
     "tests/demo/test_run.py",
-    "tests/faults/test_command",
     "tests/faults/",
     "tests/sinks/opensearch/test_conformance.py",
     "tests/cli/test_kill.py",
@@ -53,7 +48,7 @@ def group_of(node_id: str) -> str:
     if file.startswith("tests/spark/"):
         # Two JVMs: one would be the last to end.
         return "tests/spark, up to test_m" if file < "tests/spark/test_mo" else "tests/spark, after test_m"
-    if file.startswith(_DAEMONS) and not file.startswith(_SPARK_ALONE):
+    if file.startswith(_DAEMONS):
         return "daemons"
     if file.startswith(_BROKER):
         return "tests/servers, Kafka"
@@ -64,8 +59,8 @@ def group_of(node_id: str) -> str:
     if file.startswith("tests/servers/"):
         # Each process that runs one of them starts a store, a catalog and perhaps a cluster.
         return "tests/servers, others"
-    if file in ("tests/faults/test_stopped_runs.py", "tests/simulation/test_simulation.py"):
-        # Each takes seconds and shares nothing.
+    if file == "tests/simulation/test_simulation.py":
+        # Each test takes seconds and shares nothing.
         return node_id
     if file == "tests/sinks/opensearch/test_conformance.py":
         # The suite once for each kind of sink.

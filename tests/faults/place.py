@@ -5,8 +5,7 @@ Each place gets a checkpoint, a storage and a sink of its own, over a table whos
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import yaml
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_phase
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.run_settings import Credentials
@@ -24,7 +22,6 @@ from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
-from support.pipelines.divisions import with_divisions
 from support.pipelines.leftovers import left_by_writers, left_in_shuffle
 from support.pipelines.replay import replayed, table_rows
 from support.pipelines.sweeping import aged
@@ -67,67 +64,44 @@ class Place:
     stores: Stores
 
     @property
-    def pipelines(self) -> list[Path]:
-        """The pipeline of the late run first."""
-        names = [self.scenario.name, "neighbour"] if self.scenario.has_neighbour else [self.scenario.name]
-        return [self.folder / f"{name}.yaml" for name in names]
-
-    @property
-    def request(self) -> RequestedRange | None:
-        """The range of a backfill."""
-        if not self.scenario.is_backfill:
-            return None
-        snapshots = self.shown.table().metadata.snapshots
-        return RequestedRange(up_to_snapshot_id=snapshots[-1].snapshot_id)
+    def pipeline(self) -> Path:
+        """Its file."""
+        return self.folder / f"{self.scenario.name}.yaml"
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The selected columns."""
         return tuple(self.scenario.keys.get("columns", ("id", "value", "word")))
 
-    def write_pipelines(self, **further: Any) -> None:
-        """The pipeline files: each has a checkpoint and a sink of its own, and all have one storage."""
-        for path in self.pipelines:
-            keys = {
-                "version": 1,
-                "name": "events",
-                "catalog": self.shown.catalog,
-                "table": "db.events",
-                "identifier_columns": ["id"],
-                "storage": f"{self.stores.url}/storage",
-                "checkpoint": f"{self.stores.url}/{path.stem}/checkpoint",
-                "engine": "local",
-                "shuffle": _SHUFFLE,
-                "sink": {"type": "files", "path": f"{self.stores.url}/{path.stem}/changes"},
-            }
-            path.write_text(yaml.safe_dump({**keys, **self.scenario.keys, **further}))
-
-    def late_run(self) -> Callable[[], object]:
-        """The run that is stopped."""
-        request = self.request
-        return lambda: self.deliver(self.pipelines[0], request)
+    def write_pipeline(self, **further: Any) -> None:
+        """Writes the pipeline file, with other keys besides those of the scenario."""
+        keys = {
+            "version": 1,
+            "name": "events",
+            "catalog": self.shown.catalog,
+            "table": "db.events",
+            "identifier_columns": ["id"],
+            "storage": f"{self.stores.url}/storage",
+            "checkpoint": f"{self.stores.url}/checkpoint",
+            "engine": "local",
+            "shuffle": _SHUFFLE,
+            "sink": {"type": "files", "path": f"{self.stores.url}/changes"},
+        }
+        self.pipeline.write_text(yaml.safe_dump({**keys, **self.scenario.keys, **further}))
 
     def others(self) -> None:
         """Others finish this batch and the next one, with something new in it."""
-        request = self.request
-        for path in self.pipelines:
-            self.deliver(path, request)
+        self.deliver()
         self.shown.at(self.scenario.shown[-1])
-        for path in self.pipelines:
-            self.deliver(path, request)
+        self.deliver()
 
-    def deliver(self, pipeline: Path, request: RequestedRange | None = None) -> bool:
+    def deliver(self) -> bool:
         """See `deliver`."""
-        return deliver(pipeline, request, credentials=self.stores.credentials)
-
-    def deliver_all(self) -> None:
-        """A batch of each pipeline."""
-        for path in self.pipelines:
-            self.deliver(path)
+        return deliver(self.pipeline, credentials=self.stores.credentials)
 
     def damage(self) -> None:
         """Opens the batch, writes its map outputs, and changes a byte of the largest."""
-        opened = open_and_plan(session_of(self.pipelines[0], self.stores.credentials))
+        opened = open_and_plan(session_of(self.pipeline, self.stores.credentials))
         assert opened.reference is not None
         run_phase(Phase.SHUFFLE_WRITE, opened.reference, LocalEngine())
         data = max((self.stores.folder / "storage/shuffle").rglob("*.data"), key=lambda path: path.stat().st_size)
@@ -137,9 +111,9 @@ class Place:
 
     def delivered(self) -> dict[str, str]:
         """A digest of each file of committed batches: what readers may have seen, and must not change."""
-        manifests = self.stores.folder.glob("*/changes/**/_manifest.json")
+        manifests = self.stores.folder.glob("changes/**/_manifest.json")
         files = [path for manifest in manifests for path in manifest.parent.iterdir()]
-        records = self.stores.folder.glob("*/checkpoint/**/commits/*.json")
+        records = self.stores.folder.glob("checkpoint/**/commits/*.json")
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in (*files, *records)}
 
     def sweep(self) -> None:
@@ -159,20 +133,14 @@ class Place:
         Args:
             is_swept: whether removals may have failed, so that a sweep comes before the look.
         """
-        for path in self.pipelines:
-            self._finish(path)
+        while self.deliver():
+            pass
         if is_swept:
             self.require_swept()
-        for path in self.pipelines:
-            if self.scenario.is_backfill:
-                batches = [found.name for found in self.stores.folder.glob("*/changes/_backfills/*/batch=*")]
-                assert batches == ["batch=0"]
-            if self.scenario.name != "from_now":
-                folder, columns = self.stores.folder / path.stem, self.columns
-                held = replayed(folder / "changes", folder / "checkpoint", columns)
-                assert held == table_rows(self.shown.table(), columns)
-            found = verify_batches(session_of(path, self.stores.credentials))
-            assert (found.sentences, found.notes) == ((), ())
+        held = replayed(self.stores.folder / "changes", self.stores.folder / "checkpoint", self.columns)
+        assert held == table_rows(self.shown.table(), self.columns)
+        found = verify_batches(session_of(self.pipeline, self.stores.credentials))
+        assert (found.sentences, found.notes) == ((), ())
         self.require_clean()
 
     def require_clean(self) -> None:
@@ -192,16 +160,10 @@ class Place:
         assert self.delivered() == needed
         assert left_by_writers(self.folder) == []
 
-    def _finish(self, pipeline: Path) -> None:
-        """Whatever the late run left open, the next ones finish."""
-        self.deliver(pipeline, self.request)
-        while self.deliver(pipeline):
-            pass
 
-
-def deliver(pipeline: Path, request: RequestedRange | None = None, *, credentials: Credentials | None = None) -> bool:
+def deliver(pipeline: Path, *, credentials: Credentials | None = None) -> bool:
     """A run; False if there was nothing to do."""
-    done = run_batch(session_of(pipeline, credentials), request, environ=os.environ)
+    done = run_batch(session_of(pipeline, credentials), None, environ=os.environ)
     return done.report is not None and not done.was_committed_before
 
 
@@ -219,62 +181,35 @@ class Scenario:
         shown: states of the table: one for each batch that is delivered before, that of the late run, and that of the
             next batch.
         keys: of the pipeline file.
-        is_backfill: whether the late run and the others deliver the whole history up to the state of the late run.
         is_damaged: whether the late run finds its batch open, with a damaged map output.
-        has_neighbour: whether a second pipeline of the same name has the same storage.
-        is_divided: whether map tasks have a row group each.
     """
 
     name: str
     shown: Sequence[str]
     keys: dict[str, Any] = field(default_factory=dict)
-    is_backfill: bool = False
     is_damaged: bool = False
-    has_neighbour: bool = False
-    is_divided: bool = False
 
     def place(self, folder: Path, states: TableStates, stores: Stores | None = None) -> Place:
         """Everything in place for the late run."""
         folder.mkdir()
         stores = stores or Stores(folder=folder, url=f"file://{folder}")
-        place = self._place(folder, states.shown(folder, self.shown[0]), stores)
-        place.write_pipelines()
+        place = Place(scenario=self, folder=folder, shown=states.shown(folder, self.shown[0]), stores=stores)
+        place.write_pipeline()
         for state in self.shown[:-2]:
             place.shown.at(state)
-            place.deliver_all()
+            place.deliver()
         place.shown.at(self.shown[-2])
         if self.is_damaged:
             place.damage()
         return place
-
-    def in_force(self) -> AbstractContextManager[object]:
-        """Divides files of all runs by row groups as long as the context lasts, if the scenario does."""
-        return with_divisions() if self.is_divided else nullcontext()
-
-    def _place(self, folder: Path, shown: ShownTable, stores: Stores) -> Place:
-        return Place(scenario=self, folder=folder, shown=shown, stores=stores)
 
 
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         Scenario(name="load", shown=["loaded", "updated"]),
-        Scenario(name="parts", shown=["loaded", "loaded", "updated"], keys={"max_bytes_per_batch": 1}),
-        Scenario(name="from_now", shown=["loaded", "updated"], keys={"initial_load": "from_now"}),
         Scenario(name="changes", shown=["loaded", "updated", "appended"]),
-        Scenario(name="net", shown=["loaded", "deleted", "compacted"], keys={"changes": "net"}),
         Scenario(name="moves", shown=["loaded", "updated", "deleted"], keys={"columns": ["value", "word"]}),
-        Scenario(
-            name="divided",
-            shown=["loaded", "deleted", "compacted"],
-            keys={"changes": "net", "columns": ["value", "word"]},
-            is_divided=True,
-        ),
-        Scenario(name="inserts", shown=["updated", "appended", "deleted"]),
-        Scenario(name="nothing", shown=["deleted", "compacted", "refilled"]),
-        Scenario(name="reload", shown=["loaded", "expired", "last"], keys={"on_gap": "reload"}),
         Scenario(name="damaged", shown=["loaded", "updated", "appended"], is_damaged=True),
-        Scenario(name="backfill", shown=["loaded", "updated", "updated"], is_backfill=True),
-        Scenario(name="neighbours", shown=["loaded", "updated", "appended"], has_neighbour=True),
     )
 }

@@ -1,6 +1,5 @@
 """The table of all scenarios."""
 
-import json
 from pathlib import Path
 
 from support.pipelines.workspace import Workspace
@@ -24,25 +23,4 @@ def recorded_states(folder: Path) -> TableStates:
     states.keep("appended")
     table.delete(3, 43)
     states.keep("deleted")
-    loaded = table.table.metadata.snapshots[3].snapshot_id
-    table.table.maintenance.expire_snapshots().by_id(loaded).commit()
-    states.keep("expired")
-    table.append(*range(50, 60))
-    states.keep("last")
-    states.go_back("deleted")
-    _compact(table)
-    states.keep("compacted")
-    table.append(*range(60, 70))
-    states.keep("refilled")
-    table.append(3)
-    states.keep("returned")
     return states
-
-
-def _compact(table: Workspace) -> None:
-    """PyIceberg writes no replace: a commit of nothing is made to say that it is one."""
-    table.append()
-    path = Path(table.table.metadata_location.removeprefix("file://"))
-    metadata = json.loads(path.read_text())
-    metadata["snapshots"][-1]["summary"]["operation"] = "replace"
-    path.write_text(json.dumps(metadata))

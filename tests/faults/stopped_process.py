@@ -1,6 +1,6 @@
 """A run in a process of its own, which stops itself (SIGSTOP) at its n-th operation on a store.
 
-    python -m faults.stopped_process PLACE PIPELINE [UP_TO_SNAPSHOT_ID]
+    python -m faults.stopped_process PLACE PIPELINE
 
 A place of 0 is none. Whoever started it sends SIGCONT. The exit code is that of the command line.
 """
@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from faults.place import Place, deliver
-from icefloe.batch.open.next_range import RequestedRange
 from icefloe.errors import IcefloeError
 from support.fakes.gates import Gate, gated_stores, stop_process
 from support.pipelines.workspace import ROOT
@@ -24,8 +23,7 @@ __all__ = ["stopped_process"]
 @contextmanager
 def stopped_process(place: Place, number: int) -> Iterator[subprocess.Popen[str]]:
     """The late run of a place, stopped before its n-th operation; it is killed if the test does not end it."""
-    pipeline, request = place.pipelines[0], place.request
-    arguments = [str(number), str(pipeline), *([] if request is None else [str(request.up_to_snapshot_id)])]
+    arguments = [str(number), str(place.pipeline)]
     path = os.pathsep.join([str(ROOT / "plugins"), str(ROOT / "tests")])
     process = subprocess.Popen(
         [sys.executable, "-m", "faults.stopped_process", *arguments],
@@ -41,11 +39,10 @@ def stopped_process(place: Place, number: int) -> Iterator[subprocess.Popen[str]
 
 
 def main() -> int:
-    request = RequestedRange(up_to_snapshot_id=int(sys.argv[3])) if len(sys.argv) > 3 else None
     place = int(sys.argv[1]) or sys.maxsize
     with gated_stores(everybody=Gate(place, _stop_once())):
         try:
-            deliver(Path(sys.argv[2]), request)
+            deliver(Path(sys.argv[2]))
         except IcefloeError as error:
             sys.stderr.write(f"{error}\n")
             return error.exit_code

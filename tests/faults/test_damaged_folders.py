@@ -47,20 +47,19 @@ DAMAGES: list[Callable[[Path, Path], None]] = [delete_all, delete, empty, cut, f
 
 def damage_at(name: str, number: int, damage: Callable[[Path, Path], None], folder: Path, states: TableStates) -> str:
     """The operation before which the folder of the batch was damaged."""
-    with SCENARIOS[name].in_force():
-        place = SCENARIOS[name].place(folder / f"{name}{number}", states)
-        shuffle = place.folder / "storage/shuffle"
-        with gated_stores():
-            late = GatedRun(number, place.late_run())
-            is_stopped = late.is_stopped()
-            files = sorted(path for path in shuffle.rglob("*") if path.is_file()) if is_stopped else []
-            chosen = random.Random(number).choice(files) if files else None
-            if chosen is not None:
-                damage(shuffle, chosen)
-            error = late.finish()
-        assert isinstance(error, IcefloeError | None), (late.where, chosen, error)
-        follow_advice(place, error)
-        place.require_exact(is_swept=True)
+    place = SCENARIOS[name].place(folder / f"{name}{number}", states)
+    shuffle = place.folder / "storage/shuffle"
+    with gated_stores():
+        late = GatedRun(number, place.deliver)
+        is_stopped = late.is_stopped()
+        files = sorted(path for path in shuffle.rglob("*") if path.is_file()) if is_stopped else []
+        chosen = random.Random(number).choice(files) if files else None
+        if chosen is not None:
+            damage(shuffle, chosen)
+        error = late.finish()
+    assert isinstance(error, IcefloeError | None), (late.where, chosen, error)
+    follow_advice(place, error)
+    place.require_exact(is_swept=True)
     return late.where
 
 
@@ -73,7 +72,7 @@ def follow_advice(place: Place, error: IcefloeError | None) -> None:
             )
             shutil.rmtree(place.folder / "storage/shuffle", ignore_errors=True)
         try:
-            place.deliver(place.pipelines[0])
+            place.deliver()
         except IcefloeError as again:
             error = again
         else:

@@ -4,17 +4,16 @@ They end as the same faults in test_disk_faults.py do, which meets them at every
 """
 
 import os
-import re
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from faults.place import SCENARIOS, Place, Stores
-from support.missing import missing, require_program
+from support.missing import missing
 from support.pipelines.workspace import ROOT, Outcome, icefloe
 from support.sinks.document_folder import registered
 from support.tables.table_states import TableStates
@@ -26,45 +25,19 @@ FEW_FILES = 40
 """Open files that a process may have: a run needs about half as many."""
 
 
-def run(place: Place, *before: str, limits: Mapping[int, int] | None = None) -> Outcome:
-    """The late run of a place as a process, after other words of its command."""
-    return process([*before, sys.executable, "-B", "-m", "icefloe", "run", str(place.pipelines[0]), "--json"], limits)
+def run(place: Place, limits: Mapping[int, int] | None = None) -> Outcome:
+    """The late run of a place as a process."""
 
-
-def process(command: Sequence[str], limits: Mapping[int, int] | None = None) -> Outcome:
     def limit() -> None:
         for name, value in (limits or {}).items():
             resource.setrlimit(name, (value, value))
 
     done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(ROOT / "plugins")}, capture_output=True, text=True, timeout=120,
+        [sys.executable, "-B", "-m", "icefloe", "run", str(place.pipeline), "--json"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "plugins")}, capture_output=True, text=True, timeout=120,
         preexec_fn=limit,
     )  # fmt: skip
     return Outcome(code=done.returncode, out=done.stdout, err=done.stderr)
-
-
-@pytest.mark.parametrize(
-    ("name", "nth"),
-    [("changes", 30), *(extended(name, nth) for name in ("load", "changes") for nth in (1, 8, 15, 40))],
-)
-def test_a_sync_that_fails_is_a_failure_to_try_again(name: str, nth: int, tmp_path: Path, states: TableStates) -> None:
-    require_program("strace")
-    place = SCENARIOS[name].place(tmp_path / "place", states)
-    trace = tmp_path / "trace"
-    strace = ["strace", "-f", "-y", "--seccomp-bpf", "-o", str(trace), "-e", "trace=fsync"]
-    done = run(place, *strace, "-e", f"inject=fsync:error=EIO:when={nth}")
-    struck = next((line for line in trace.read_text().splitlines() if "(INJECTED)" in line), None)
-    assert struck is not None, "the run syncs less often"
-    assert done.code in (0, 75), (struck, done)
-    if done.code == 0:
-        # The record of a phase decides nothing, and a plan whose header or tasks could not be written is made again.
-        # They share folders with documents without which a run cannot go on, and how often a phase is recorded depends
-        # on how long it is.
-        may_lack = re.search(r"/\.plan\.json\.|/tasks[/>]|/shuffle/events/\w+(/\d+)?>", struck)
-        assert may_lack or "/phases/" in done.err, struck
-    else:
-        assert "Input/output error; try again, and check this machine's disk" in done.err.splitlines()[-1]
-    place.require_exact()
 
 
 def test_a_process_that_may_open_few_files_delivers_or_asks_for_more(tmp_path: Path, states: TableStates) -> None:
@@ -114,12 +87,12 @@ def test_a_comparison_that_fills_its_disk_says_so_and_leaves_nothing(
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(disk))
     with registered():
         place = SCENARIOS["load"].place(tmp_path / "place", states)
-        place.write_pipelines(sink={"type": "documents", "folder": str(tmp_path / "documents")})
-        place.deliver_all()
+        place.write_pipeline(sink={"type": "documents", "folder": str(tmp_path / "documents")})
+        place.deliver()
         leave_room(disk, resource.getpagesize())
-        full = icefloe("verify", place.pipelines[0])
+        full = icefloe("verify", place.pipeline)
         assert full.code == 75, full
         assert "No space left on device; free space there, or set SPARK_LOCAL_DIRS" in full.err
         assert list(disk.iterdir()) == []
         leave_room(disk, None)
-        assert icefloe("verify", place.pipelines[0]).code == 0
+        assert icefloe("verify", place.pipeline).code == 0

@@ -43,9 +43,9 @@ def test_a_delivery_that_gets_no_more_memory_goes_on_when_there_is_some(tmp_path
     documents = tmp_path / "documents"
     with registered():
         place = SCENARIOS["load"].place(tmp_path / "place", states)
-        place.write_pipelines(sink={"type": "documents", "folder": str(documents)})
+        place.write_pipeline(sink={"type": "documents", "folder": str(documents)})
         is_over = is_starved(place, "/deliveries/", FREE_BYTES[0])
-        is_delivered_now = place.deliver(place.pipelines[0])
+        is_delivered_now = place.deliver()
         assert is_over or not is_delivered_now
     held = [row for row in DocumentFolder(documents).documents().values() if row]
     assert sorted(tuple(row.values()) for row in held) == sorted(table_rows(place.shown.table(), place.columns))
@@ -54,7 +54,7 @@ def test_a_delivery_that_gets_no_more_memory_goes_on_when_there_is_some(tmp_path
 
 def is_starved(place: Place, where: str, free_bytes: int) -> bool:
     """True if the run ended for lack of memory, and said so; False if it needed no more than it had."""
-    done = starved_run(place.pipelines[0], where=where, free_bytes=free_bytes)
+    done = starved_run(place.pipeline, where=where, free_bytes=free_bytes)
     if done.code == 0:
         return False
     if done.code in ABORTS:

@@ -1,4 +1,4 @@
-"""A real process that is stopped (SIGSTOP) and continued behaves as the stopped threads of test_stopped_runs.py."""
+"""A real process that is stopped (SIGSTOP) and continued behaves as the actors of the simulation do."""
 
 import signal
 from pathlib import Path
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.slow
         ("load", 9),
         ("changes", 80),
         *(extended("load", number) for number in (3, 40)),
-        extended("backfill", 25),
         *(extended("changes", number) for number in (50, 150)),
         *(extended("damaged", number) for number in (5, 110)),
         *(extended("moves", number) for number in (110, 150)),

@@ -58,6 +58,8 @@ _ACTORS: Final = {
 """Actors besides the first run, with the share of scenarios that have them."""
 _LARGE: Final = 0.35
 """Share of the schedules with what only batches of large tables have."""
+_NARROW: Final = 0.2
+"""Share of the schedules whose rows are delivered without their key."""
 _DELIVERING: Final = 0.4
 """Share of the pipelines that deliver to an index."""
 _SINKS: Final[Mapping[str | None, Mapping[str, Any]]] = {
@@ -145,6 +147,15 @@ class Scenario:
             return self
         return replace(self, keys=(*self.keys, ("map_task_bytes", 1)))
 
+    def narrowed(self, random: Random) -> Self:
+        """This scenario or, in some without an index, the same with rows that are delivered without their key.
+
+        Rows whose key alone changed are then looked for in a phase of their own.
+        """
+        if random.random() > _NARROW or "delivers" in dict(self.keys):
+            return self
+        return replace(self, keys=(*self.keys, ("columns", ("value", "word"))))
+
 
 @lru_cache(maxsize=256)
 def pipeline_of(keys: Keys) -> Pipeline:
@@ -163,7 +174,7 @@ def pipeline_of(keys: Keys) -> Pipeline:
             "engine": "local",
             "shuffle": {"partitions": 3, "map_task_bytes": map_task_bytes, "target_size_bytes": 1},
             **sink,
-            **drawn,
+            **{name: list(value) if isinstance(value, tuple) else value for name, value in drawn.items()},
         }
     )
     return Pipeline.of(parse_yaml(text, path=f"{PIPELINE}.yaml"))

@@ -142,7 +142,7 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
     random = Random(seed)
     # What a batch of a large table has is drawn aside, so that seeds from before keep their schedules.
     aside = Random(f"large {seed}")
-    scenario = Scenario.drawn(random).enlarged(aside)
+    scenario = Scenario.drawn(random).enlarged(aside).narrowed(Random(f"narrow {seed}"))
     drawn = Drawn(
         random=Random(random.getrandbits(64)),
         switches=scenario.switches,
@@ -187,6 +187,8 @@ def _play(scenario: Scenario, world: World, randoms: Mapping[str, Random]) -> No
     healed = healed_deployment(stage, promises.places)
     world.scheduler.run([Actor(name="last", act=partial(_heal, stage, healed))])
     places = checkpoint_of(healed, promises.places)
+    if "columns" in dict(scenario.keys):
+        states = states.without_key()
     if places.keeps:
         is_load = dict(scenario.keys)["initial_load"] != "from_now"
         cursor = require_delivered(places, states, "", is_load=is_load)

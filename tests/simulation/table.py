@@ -7,11 +7,11 @@ import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, Self
 from unittest.mock import patch
 
 from pyiceberg.table.metadata import TableMetadata
@@ -75,6 +75,11 @@ class TableStates:
             found.append(commit)
             commit = self.before[commit]
         return found
+
+    def without_key(self) -> Self:
+        """The same with rows that have lost their first column."""
+        rows = {commit: Counter(row[1:] for row in rows.elements()) for commit, rows in self.rows.items()}
+        return replace(self, rows=rows)
 
     def next_commit(self, heads: Heads) -> int | None:
         """The commit that is made now; None if the table has no more. After a rollback it is another one than before.

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,19 +104,6 @@ def test_a_cursor_goes_back_only_where_the_table_was_rolled_back_and_only_once()
     assert is_path(states, states.main[:4], moved)
 
 
-def test_only_a_batch_that_was_opened_as_a_move_of_the_cursor_ends_as_one(objects: Objects) -> None:
-    first = up_to(objects, 0)
-    move = commit_after(objects, outcome="cursor_set", after_snapshot_id=first, up_to_snapshot_id=first)
-    key = f"{CHECKPOINT}/commits/3.json"
-    with pytest.raises(BrokenPromiseError, match="ends as cursor_set, and was opened as a batch"):
-        see(dict(objects), key, move)
-    objects[f"{CHECKPOINT}/offsets/3.json"] = json.dumps({"ending": {"outcome": "cursor_set"}}).encode()
-    objects |= {"changes/batch=3/_manifest.json": b"{}", "changes/_icefloe.json": json.dumps({"owner": "c1"}).encode()}
-    see(dict(objects), key, move)
-    with pytest.raises(BrokenPromiseError, match="ends as reset, and was opened as cursor_set"):
-        see(dict(objects), key, commit_after(objects, outcome="reset"))
-
-
 def test_a_record_of_somebody_who_never_owned_the_checkpoint_breaks_a_promise(objects: Objects) -> None:
     offset = edited(objects, f"{CHECKPOINT}/offsets/2.json", opened_by={"owner": "theirs"})
     with pytest.raises(BrokenPromiseError, match="never owned the checkpoint"):
@@ -129,36 +115,6 @@ def test_a_record_of_somebody_who_never_owned_the_checkpoint_breaks_a_promise(ob
         see(objects, f"{CHECKPOINT}/owners/2.json", theirs)
 
 
-def test_a_batch_at_the_path_of_another_checkpoint_breaks_a_promise(objects: Objects) -> None:
-    last = up_to(objects, 2)
-    objects["changes/batch=3/_manifest.json"] = b"{}"
-    commit = commit_after(objects, after_snapshot_id=last, up_to_snapshot_id=last)
-    with pytest.raises(BrokenPromiseError, match="at a path of another checkpoint"):
-        see(dict(objects), f"{CHECKPOINT}/commits/3.json", commit)
-    objects["changes/_icefloe.json"] = json.dumps({"owner": "c1"}).encode()
-    see(objects, f"{CHECKPOINT}/commits/3.json", commit)
-
-
-def test_a_snapshot_that_an_open_batch_needs_and_that_expires_breaks_a_promise(objects: Objects) -> None:
-    objects[f"{CHECKPOINT}/offsets/3.json"] = objects[f"{CHECKPOINT}/offsets/2.json"]
-    promises = Promises(
-        places=Places(objects=objects), states=table_states(), heads=table_states().main, open=dict(OPEN)
-    )
-    spec = document(objects, f"{CHECKPOINT}/offsets/3.json")["spec"]
-    promises.expired(int(up_to(objects, 0)))
-    for key in ("after_snapshot_id", "up_to_snapshot_id"):
-        with pytest.raises(BrokenPromiseError, match="of the open batch 3 was not kept"):
-            promises.expired(int(spec[key]))
-
-
-@pytest.mark.parametrize("outcome", ["abandoned", "cursor_set", "reset"])
-def test_a_batch_without_changes_delivers_nothing(objects: Objects, outcome: str) -> None:
-    key = f"{CHECKPOINT}/commits/1.json"
-    objects[key] = edited(objects, key, ending={**document(objects, key)["ending"], "outcome": outcome})
-    with pytest.raises(BrokenPromiseError, match=f"batch 1 is {outcome} and delivered"):
-        require_delivered(Places(objects=objects), table_states(), "", is_load=True)
-
-
 @pytest.mark.parametrize(
     "name", ["plan.json", "tasks/0123456789abcdef.json", "ranges.json", "0.0", "0.0.void", "results/0.json"]
 )
@@ -168,17 +124,6 @@ def test_a_file_that_an_open_batch_needs_may_neither_change_nor_go(objects: Obje
         with pytest.raises(BrokenPromiseError, match="of an open batch"):
             see(dict(objects), f"{FOLDER}/{name}", after)
     see(objects, f"{FOLDER}/{name}", RECORD)
-
-
-def test_only_the_attempt_that_counts_needs_its_files(objects: Objects) -> None:
-    objects[f"{FOLDER}/0.0"] = RECORD
-    for attempt in ("a" * 32, "b" * 32):
-        objects[f"{FOLDER}/0.0.{attempt}.data"] = b"rows"
-    see(objects, f"{FOLDER}/0.0.{'b' * 32}.data", None)
-    with pytest.raises(BrokenPromiseError, match="of an open batch"):
-        see(dict(objects), f"{FOLDER}/0.0.{'a' * 32}.data", None)
-    objects[f"{FOLDER}/0.0.void"] = b"{}"
-    see(objects, f"{FOLDER}/0.0.{'a' * 32}.data", None)
 
 
 def test_a_manifest_and_what_it_names_stay(objects: Objects) -> None:
@@ -348,19 +293,3 @@ def test_an_index_that_goes_back_breaks_a_promise(
     change(promises.index)
     with pytest.raises(BrokenPromiseError, match=sentence):
         promises.indexed("replace", "somebody")
-
-
-def test_staged_changes_go_only_once_the_next_batch_has_arrived() -> None:
-    world = delivered_before(DELIVERS, 2)
-    places = checkpoint_of(deployment_of(DELIVERS, ()), Places(objects=dict(world.objects)))
-    deleted = Change(MANIFEST, places.objects.pop(MANIFEST), None, "somebody")
-
-    def see(places: Places) -> None:
-        Promises(places=places, states=table_states(), heads=table_states().main).changed(deleted)
-
-    with pytest.raises(BrokenPromiseError, match="changed the manifest"):
-        see(places)
-    places.objects[COMMIT.replace("0.json", "1.json")] = json.dumps({}).encode()
-    see(places)
-    with pytest.raises(BrokenPromiseError, match="changed the manifest"):
-        see(replace(places, keeps=True))

@@ -1,7 +1,6 @@
 """A local disk that fails at one system call of this process, as the kernel would.
 
-The store of local disk makes these calls through `os`, so that a fault costs no process. tests/faults/test_kernel.py
-injects some of them by strace into a real one.
+The store of local disk makes these calls through `os`, so that a fault costs no process.
 """
 
 import errno
