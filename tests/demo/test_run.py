@@ -124,15 +124,3 @@ def effect_on(flights: pa.Table, carriers: Sequence[str]) -> dict[str, int]:
         + int(((frame.month == 7) & frame.tailnum.isna()).sum()),
         "deleted": deleted,
     }
-
-
-@pytest.mark.airflow
-@pytest.mark.extended
-def test_a_task_that_fails_ends_the_demo_with_its_sentence(pipeline: Path) -> None:
-    pipeline.write_text(pipeline.read_text().replace("table: nyc.flights", "table: nyc.fligths"))
-    done = run(pipeline)
-    assert done.returncode == 1
-    said = (
-        "DagRunError: flights_changes did not succeed: wait_for_snapshot: catalog 'lakehouse' has no table nyc.fligths"
-    )
-    assert said in done.stderr.splitlines()[-1]

@@ -74,21 +74,6 @@ def test_the_overview_in_airflow_begins_with_what_is_wrong_and_why(server: ApiSe
     page.wait_for_url(re.compile(r"/dags/readings/runs/.*/tasks/plan"))
 
 
-def test_from_the_overview_to_a_batch_by_keyboard(server: ApiServer, page: Any) -> None:
-    page.goto(f"{server.url}icefloe/")
-    page.get_by_role("link", name="flights", exact=True).focus()
-    page.keyboard.press("Enter")
-    page.get_by_role("heading", name="flights", exact=True).wait_for()
-    page.get_by_role("link", name="#2", exact=True).focus()
-    page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Batch 2 of flights").wait_for()
-    picture = page.locator("svg.route-picture")
-    assert "shuffle write, coalesce, shuffle read" in picture.get_attribute("aria-label")
-    assert "carried over" in picture.text_content()
-    page.go_back()
-    page.get_by_role("heading", name="Batches", exact=True).wait_for()
-
-
 def test_a_batch_that_is_delivered_shows_its_sink(server: ApiServer, page: Any, folder: Path) -> None:
     page.goto(f"{server.url}icefloe/?dag_id=orders")
     page.get_by_role("columnheader", name="Visible after").wait_for()
@@ -185,14 +170,6 @@ def test_it_looks_once_a_second_while_tables_are_looked_at_and_not_while_it_is_h
     assert looks_of(60) == 0
     page.evaluate(HIDE_OR_SHOW, False)
     assert 25 <= looks_of(30) <= 35
-
-
-def test_who_wants_no_motion_sees_none(server: ApiServer, page: Any) -> None:
-    page.emulate_media(reduced_motion="reduce")
-    page.goto(f"{server.url}icefloe/")
-    running = page.locator(".badge[data-state=running]").first
-    running.wait_for()
-    assert running.evaluate("each => getComputedStyle(each, '::before').animationName") == "none"
 
 
 def test_every_picture_says_in_words_what_it_shows(server: ApiServer, page: Any) -> None:
@@ -323,25 +300,9 @@ def test_it_is_as_light_or_dark_as_airflow(server: ApiServer, browser: Any, them
         assert frame.locator("h1").evaluate(ground) == page.locator("iframe").evaluate(ground)
 
 
-def test_nothing_flashes_before_the_theme_is_known(server: ApiServer, browser: Any) -> None:
-    with browser_page(browser, theme="dark") as page:
-        page.route("**/icefloe/*.js", lambda route: route.abort())
-        page.goto(f"{server.url}plugin/icefloe")
-        inside(page).get_by_text("Looking").wait_for()
-        box = page.locator("iframe").bounding_box()
-        pixel = page.screenshot(clip={"x": box["x"] + box["width"] / 2, "y": box["y"] + 200, "width": 2, "height": 2})
-        beside = page.screenshot(clip={"x": box["x"] - 3, "y": box["y"] + 200, "width": 2, "height": 2})
-        assert pixel == beside
-
-
 @pytest.mark.parametrize("path", ["", "?dag_id=flights", "?dag_id=flights&batch=2", "?dag_id=flights&backfill=1"])
 def test_a_narrow_window_scrolls_in_one_direction(server: ApiServer, browser: Any, path: str) -> None:
     with browser_page(browser, width=360) as page:
         page.goto(f"{server.url}icefloe/{path}")
         page.locator("h1").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_a_dag_of_somebody_elses_is_no_error(server: ApiServer, page: Any) -> None:
-    page.goto(f"{server.url}icefloe/?dag_id=theirs")
-    page.get_by_role("heading", name="Nothing here").wait_for()

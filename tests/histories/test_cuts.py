@@ -24,53 +24,6 @@ def history(mode: str, *documents: dict[str, object], format_version: int = 2) -
     return History(seed=0, writer="sql", shape=shape, operations=operations_of(documents))
 
 
-def update(key: int, value: int) -> dict[str, object]:
-    return {"do": "update", "column": 1, "value": value, "where": [0, "=", key]}
-
-
-def every_cut(laboratory: Laboratory, of: History) -> int:
-    bench = laboratory.bench(of)
-    bench.perform(of)
-    assert not bench.refused
-    head = bench.head()
-    assert head is not None
-    steps = bench.trace.steps(None, head)
-    assert steps is not None
-    found = check_cuts(bench, [None, *(step.end for step in steps)])
-    bench.discard()
-    return found
-
-
-def test_a_range_across_the_upgrade_has_the_same_updates(laboratory: Laboratory) -> None:
-    upgraded = history(
-        "merge-on-read",
-        {"do": "append", "files": [ROWS, ROWS]},
-        update(0, 1),
-        {"do": "upgrade"},
-        {"do": "append", "files": [ROWS]},
-        update(1, 2),
-        update(2, 3),
-        update(1, 3),
-    )
-    assert every_cut(laboratory, upgraded)
-
-
-def test_a_range_across_a_rewrite_of_manifests_has_the_same_updates(laboratory: Laboratory) -> None:
-    manifests = {"do": "call", "procedure": "manifests"}
-    rewritten = history(
-        "copy-on-write",
-        {"do": "append", "files": [ROWS]},
-        {"do": "append", "files": [ROWS]},
-        manifests,
-        update(1, 2),
-        manifests,
-        update(2, 3),
-        update(1, 3),
-        format_version=3,
-    )
-    assert every_cut(laboratory, rewritten)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_random_histories_of_row_ids_are_cut_at_random(laboratory: Laboratory, seed: int) -> None:
     random = Random(f"row ids {seed}")

@@ -10,7 +10,7 @@ from icefloe.api import read_changes
 from servers.kafka_place import KafkaPlace
 from support.pipelines.flights_on_s3 import Flights, counted
 from support.pipelines.workspace import ROOT
-from support.servers.cluster_place import ClusterPlace, IcefloeRun, busy_workers, held, shuffle_folders
+from support.servers.cluster_place import ClusterPlace, IcefloeRun, held, shuffle_folders
 from support.servers.kafka import Kafka
 from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkWorker
@@ -113,29 +113,3 @@ def kill_in_the_middle(
         done = len(found(folder, pattern))
         assert done < FILES, "no task was held"
         assert worker.kill() > 0
-
-
-def test_executors_come_and_go_and_a_slow_load_holds_up_no_other_pipeline(
-    place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw
-) -> None:
-    slow = Flights.in_small_files("slowflights", rest_catalog, versitygw, files=FILES)
-    quick = Flights.in_small_files("quickflights", rest_catalog, versitygw, files=3)
-    dynamic = {
-        "spark.dynamicAllocation.enabled": True,
-        "spark.dynamicAllocation.maxExecutors": 2,
-        "spark.dynamicAllocation.executorIdleTimeout": "1s",
-    }
-    slow_file = place.pipeline(slow, "slow", spark={"conf": place.conf(dynamic)})
-    quick_file = place.pipeline(quick, "quick", spark={"conf": place.conf({"spark.cores.max": 1})})
-    records = shuffle_folders(slow, "slow")
-
-    with place.run(slow, slow_file) as loading:
-        busy = loading.when(lambda: found(records, "*/0/[0-9]*.0") and busy_workers(place.cluster))[0]
-        with held(busy):
-            # Another one comes, does all that is left, and goes: only then is there room for the other pipeline.
-            loading.when(lambda: len(found(records, "*/0/[0-9]*.0")) >= FILES - 1)
-            loading.when(lambda: place.cluster.state()["coresused"] == 1)
-            with place.run(quick, quick_file) as delivering:
-                assert delivering.document()["insert"] == 300
-            assert not any(records.glob("../../../checkpoints/slow/commits/*"))
-        assert loading.document()["insert"] == 100 * FILES

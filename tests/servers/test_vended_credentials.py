@@ -24,7 +24,6 @@ from icefloe.batch.run_settings import Credentials
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.engines.run_batch import BatchRun, run_batch
-from icefloe.engines.spark.submit import SparkSubmit
 from icefloe.flow import Phase
 from icefloe.iceberg.catalog.file_io import FileUnansweredError
 from icefloe.pipeline.model import Pipeline
@@ -143,19 +142,6 @@ class EndingPhases(PhaseRunner):
         run_phase(phase, reference, engine)
 
 
-@dataclass(frozen=True, kw_only=True)
-class UselessAtFirst(PhaseRunner):
-    """Hands each phase to spark-submit; the first credentials that its driver is given have ended."""
-
-    vending: Vending
-    spark: SparkSubmit
-
-    def run(self, phase: Phase, reference: BatchReference) -> None:
-        self.vending.useless = 1
-        self.spark.run(phase, reference)
-        assert self.vending.useless == 0
-
-
 @pytest.fixture
 def vending(rest_catalog: RestCatalog, versitygw: Versitygw) -> Iterator[Vending]:
     with vending_catalog(rest_catalog, versitygw) as started:
@@ -224,16 +210,3 @@ def test_credentials_that_never_help_end_the_batch_and_the_next_run_resumes_it(
     run = delivered(session, vending, FILES)
     assert run.report is not None
     assert (run.report.batch.batch_number, run.report.batch.counts["insert"]) == (0, FILES)
-
-
-@pytest.mark.spark
-@pytest.mark.extended
-def test_the_driver_of_a_spark_job_renews_what_its_executors_read_by(
-    session: PipelineSession, vending: Vending
-) -> None:
-    spark = SparkSubmit.of(session.pipeline, environ=os.environ)
-    phases = UselessAtFirst(pipeline=session.pipeline, vending=vending, spark=spark)
-    report = run_batch(session, environ=os.environ, phases=phases).report
-    assert report is not None
-    assert report.batch.counts["insert"] == FILES
-    assert len(vending.ended) == 3, "those of the session, those that planning read by, and the first of the job"

@@ -1,7 +1,7 @@
 """Tables of five commits whose history then moves, and what pipelines over them deliver."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from icefloe.iceberg.step import StepKind
 from spark.range_check import changes_of, check_range
 from support.pipelines.workshop import Workshop
 from support.spark.java_rows import JavaStates
+from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import Row
 from support.spark.spark_table import SparkTable
 
@@ -18,18 +19,33 @@ CreateTable = Callable[..., SparkTable]
 
 
 def create_moving_table(create_table: CreateTable, *, format_version: int = 2) -> SparkTable:
-    """Five commits: rows, more rows, an update, a delete, an update of rows of both files."""
+    """Five commits: rows, more rows, an update, a delete, an update of rows of all files, as Spark's would be."""
     made = create_table("id bigint, v int", mode="merge-on-read", format_version=format_version)
-    insert(made, 0, 20)
-    insert(made, 20, 30)
-    made.sql("UPDATE {table} SET v = 1 WHERE id IN (3, 4, 25)")
-    made.sql("DELETE FROM {table} WHERE id IN (4, 5, 6)")
-    made.sql("UPDATE {table} SET v = 2 WHERE id IN (3, 7, 26)")
+    java = JavaWriters(made)
+    [first] = java.data_files([(number, 0) for number in range(20)])
+    java.append([first])
+    [second] = java.data_files([(number, 0) for number in range(20, 30)])
+    java.append([second])
+    [updated] = change(java, {first: [3, 4], second: [5]}, [(3, 1), (4, 1), (25, 1)])
+    change(java, {first: [5, 6], updated: [1]})
+    change(java, {first: [7], second: [6], updated: [0]}, [(3, 2), (7, 2), (26, 2)])
     return made
 
 
+def change(java: JavaWriters, deleted: Mapping[Any, list[int]], rows: Sequence[tuple[int, int]] = ()) -> list[Any]:
+    """One commit that deletes by position, and the files of the rows that it adds."""
+    added = java.data_files(rows) if rows else []
+    if java.table.load().format_version >= 3:
+        vectors = java.deletion_vectors(deleted)
+        java.row_delta(rows=added, deletes=vectors.added, removed_deletes=vectors.rewritten)
+    else:
+        java.row_delta(rows=added, deletes=java.position_deletes(deleted))
+    return added
+
+
 def insert(table: SparkTable, start: int, stop: int) -> None:
-    table.sql(f"INSERT INTO {{table}} SELECT /*+ COALESCE(1) */ id, 0 FROM range({start}, {stop}, 1, 1)")
+    java = JavaWriters(table)
+    java.append(java.data_files([(number, 0) for number in range(start, stop)]))
 
 
 def call(table: SparkTable, procedure: str, *arguments: object) -> None:

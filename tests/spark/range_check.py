@@ -1,4 +1,4 @@
-"""Every range of a history, held to the states that Iceberg reads at its ends."""
+"""Ranges of a history, held to the states that Iceberg reads at their ends."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -87,11 +87,11 @@ def _generic_reader(table: SparkTable, head: int) -> State:
 
 
 def _ranges(lineage: Sequence[int], identity: Sequence[str]) -> Iterator[tuple[int | None, int, Sequence[str]]]:
-    """From everywhere to the head by identity, from the start to everywhere without, and what lies between the ends."""
-    yield from ((after, lineage[-1], identity) for after in (None, *lineage[:-1]))
-    yield from ((None, up_to, []) for up_to in lineage)
+    """The whole with the identity and without, each snapshot alone, and what lies between the ends."""
+    yield from ((None, lineage[-1], columns) for columns in (identity, []))
+    yield from ((after, up_to, identity) for after, up_to in pairwise(lineage))
     if len(lineage) > 3:
-        yield lineage[1], lineage[-2], identity
+        yield lineage[1], lineage[-2], []
 
 
 def _steps(

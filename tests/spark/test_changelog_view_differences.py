@@ -1,7 +1,7 @@
 """Differences to ``create_changelog_view`` that are on purpose: both results for the same table.
 
 Each test is one entry of "Where icefloe differs from create_changelog_view" in docs/cases.md; the other entries
-stand where Iceberg's own tests have the case (test_iceberg_changelog_table.py, _view.py, _scan.py, _iterator.py).
+stand where Iceberg's own tests have the case (test_iceberg_changelog_table.py, _view.py, _scan.py).
 """
 
 from collections import Counter
@@ -40,6 +40,21 @@ def test_a_zero_that_changed_its_sign_is_no_change(create_table: CreateTable) ->
     first = table.snapshot_ids()[0]
     assert changes_of(table, first) == Counter()
     assert {change[0] for change in view_of(table, first)} == {"DELETE", "INSERT"}
+
+
+def test_duplicates_of_an_identity_are_paired_as_far_as_they_go(create_table: CreateTable) -> None:
+    table = create_table("id int, data string")
+    java = JavaWriters(table)
+    old = java.data_files([(1, "a"), (1, "a"), (2, "b")])
+    first = java.append(old)
+    last = java.overwrite(removed=old, added=java.data_files([(1, "x"), (1, "x"), (2, "y"), (2, "z")]))
+    found = changes_of(table, first, identifier_columns=["id"])
+    # Which insert of id 2 is the update, the hashes of the rows decide.
+    twice = {("UPDATE_BEFORE", 0, last, 1, "a"): 2, ("UPDATE_AFTER", 0, last, 1, "x"): 2}
+    assert Counter({change: count for change, count in found.items() if change[3] == 1}) == twice
+    assert sorted(str(change[0]) for change in found if change[3] == 2) == ["INSERT", "UPDATE_AFTER", "UPDATE_BEFORE"]
+    with pytest.raises(Exception, match="multiple rows with the same identifier fields"):
+        view_of(table, first, identifier_columns=["id"])
 
 
 def test_the_snapshots_of_one_commit_are_one_step(create_table: CreateTable) -> None:

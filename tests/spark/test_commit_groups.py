@@ -160,23 +160,6 @@ def test_snapshots_before_the_end_of_the_log_are_split_and_the_plan_says_so(tabl
     assert changes_of(table, before, old[-1])["_change_ordinal"].to_pylist()
 
 
-@pytest.mark.parametrize("commit_groups", ["fuse", "split"])
-def test_a_pipeline_delivers_commits_or_snapshots(table: SparkTable, tmp_path: Path, commit_groups: str) -> None:
-    workshop = followed(table, tmp_path).set(commit_groups=commit_groups, max_steps_per_batch=2)
-    workshop.deliver()
-    for number in range(2):
-        table.load().upsert(rows(number, 50 + number, v=1), ["id"])
-    steps = []
-    workshop.table.refresh()
-    while workshop.prepare().plan is not None:
-        batch = workshop.open()
-        steps.append([len(step.snapshot_ids) for step in batch.plan.spec.steps])
-        batch.deliver()
-        workshop.require_exact(batch.plan, workshop.changes(len(steps)))
-    assert steps == ([[3, 3]] if commit_groups == "fuse" else [[1, 1]] * 3)
-    assert verify_batches(workshop.session()).is_equal
-
-
 def followed(table: SparkTable, folder: Path) -> Workshop:
     """A pipeline over the table."""
     catalog = {"name": "lab", **table.lab.catalog_properties}

@@ -8,6 +8,7 @@ import pytest
 from icefloe.api import read_changes
 from icefloe.iceberg.history.history import ExpiredHistoryError, History
 from support.pages.claims import Kind, claimed
+from support.spark.java_writers import JavaWriters
 from support.spark.spark_lab import CATALOG
 from support.spark.spark_table import SparkTable
 
@@ -20,8 +21,9 @@ DAY_MS = 86_400_000
 
 def commits(table: SparkTable, count: int) -> list[int]:
     """Snapshot ids, oldest first."""
+    java = JavaWriters(table)
     for number in range(count):
-        table.sql(f"INSERT INTO {{table}} VALUES ({number})")
+        java.append(java.data_files([(number,)]))
     return snapshot_ids(table)
 
 

@@ -17,7 +17,7 @@ from create_changelog_view".
 | reader's testMixDeleteAndInsert | test_a_file_that_came_and_went_is_reported_in_both_steps |
 | reader's testDataFileRewrite | test_a_replace_that_changes_the_number_of_rows_is_refused (differs) |
 | testTableScanHonorsSelect, testTableScanHonorsSelectWithoutCaseSensitivity (differs),
-  testTableScanHonorsIgnoreResiduals | test_projection_and_filter.py |
+  testTableScanHonorsIgnoreResiduals | test_row_filter.py, and the selections of tests/histories |
 | testTableBothProjectAndSelect | none: there is one way to select columns |
 | testReAddingPartitionField | test_files_of_every_partition_spec_are_read |
 | testDataFileSorted, testTableScanWithPlanExecutor | none: neither sort orders nor threads show in changes |
@@ -83,7 +83,6 @@ def test_an_overwritten_file_is_deleted_and_the_new_one_inserted(table: SparkTab
     assert agreed(table, snap1, snap2) == Counter([("INSERT", 0, snap2, *A2), ("DELETE", 0, snap2, *A)])
 
 
-@EVERY_FORMAT
 def test_a_deleted_file_is_deleted_rows(table: SparkTable) -> None:
     java = JavaWriters(table)
     [file_a] = java.data_files([A, A])

@@ -32,14 +32,12 @@ from support.spark.spark_table import SparkTable
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
-EVERY_FORMAT = pytest.mark.parametrize("empty", [1, 2, 3], ids=["V1", "V2", "V3"], indirect=True)
 
 
 @pytest.fixture
-def empty(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTable:
-    """Iceberg's table of these cases, by partitions of ``data``; format version 2 unless parametrized."""
-    format_version = getattr(request, "param", 2)
-    return create_table("id int, data string", partitioned_by="data", format_version=format_version)
+def empty(create_table: CreateTable) -> SparkTable:
+    """Iceberg's table of these cases, by partitions of ``data``."""
+    return create_table("id int, data string", partitioned_by="data")
 
 
 @pytest.fixture
@@ -67,7 +65,6 @@ def test_a_range_that_ends_before_it_begins_is_refused(table: SparkTable) -> Non
         view_of(table, after_ms=second, up_to_ms=first)
 
 
-@EVERY_FORMAT
 def test_a_partition_deleted_by_metadata_alone_is_read(table: SparkTable) -> None:
     table.sql("DELETE FROM {table} WHERE data = 'a'")
     _, snap2, snap3 = table.snapshot_ids()

@@ -208,9 +208,8 @@ def test_maps_are_compared_without_an_identity(create_table: CreateTable) -> Non
         view_of(table, snap1)
 
 
-@pytest.mark.parametrize("format_version", [2, 3])
-def test_every_kind_of_copy_on_write_commit(create_table: CreateTable, format_version: int) -> None:
-    table = create_table("id bigint, name string, at timestamp, score double", format_version=format_version)
+def test_every_kind_of_copy_on_write_commit(create_table: CreateTable) -> None:
+    table = create_table("id bigint, name string, at timestamp, score double", format_version=3)
     at = "timestamp'2024-01-01 00:00:00' + make_interval(0, 0, 0, 0, 0, id)"
     table.sql(f"INSERT INTO {{table}} SELECT id, 'n', {at}, 0.5 FROM range(40)")
     table.sql("UPDATE {table} SET score = 1.5 WHERE id IN (3, 5, 8)")

@@ -21,11 +21,6 @@ pytestmark = pytest.mark.spark
 CreateTable = Callable[..., SparkTable]
 
 
-@pytest.fixture(params=["copy-on-write", "merge-on-read"])
-def mode(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
 def test_a_partition_column_that_is_dropped_and_added_again(create_table: CreateTable) -> None:
     table = create_table("id bigint, region string, v int", partitioned_by="region")
     table.sql("INSERT INTO {table} VALUES (1, 'a', 1), (2, 'b', 2), (3, null, 3)")
@@ -42,8 +37,8 @@ def test_a_partition_column_that_is_dropped_and_added_again(create_table: Create
     check_evolving_ranges(table, identifier_columns=["id"])
 
 
-def test_identity_partitions_of_a_column_that_is_widened(create_table: CreateTable, mode: str) -> None:
-    table = create_table("id int, k int, d decimal(9,2), x float", partitioned_by="k, d, x", mode=mode)
+def test_identity_partitions_of_a_column_that_is_widened(create_table: CreateTable) -> None:
+    table = create_table("id int, k int, d decimal(9,2), x float", partitioned_by="k, d, x", mode="merge-on-read")
     table.sql("INSERT INTO {table} VALUES (1, 1, 1.25, 0.1f), (2, 2, 2.25, 0.2f), (3, null, null, null)")
     for change in ("k TYPE bigint", "d TYPE decimal(20,2)", "x TYPE double"):
         table.sql(f"ALTER TABLE {{table}} ALTER COLUMN {change}")
@@ -74,21 +69,26 @@ PARTITIONED: Mapping[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", PARTITIONED)
-def test_identity_partitions_of_every_type_and_deletes_in_one_of_them(create_table: CreateTable, kind: str) -> None:
+def test_identity_partitions_of_every_type_and_deletes_in_one_of_them(create_table: CreateTable) -> None:
     table = create_table("id int", format_version=2)
     java = JavaWriters(table)
+    names = {kind: f"p{number}" for number, kind in enumerate(PARTITIONED)}
     with java.schema() as update:
-        update.addColumn("p", java.type(kind)).addColumn("q", java.type(kind))
+        for kind, name in names.items():
+            update.addColumn(name, java.type(kind))
     with java.spec() as spec:
-        spec.addField("p").addField("q")
-    one, other = PARTITIONED[kind]
-    files = java.data_files([(1, one, other), (1, other, one), (1, None, one), (2, one, other), (2, other, one)])
+        for name in names.values():
+            spec.addField(name)
+
+    def row(number: int, which: int | None) -> dict[str, Any]:
+        return {"id": number, **{names[k]: None if which is None else each[which] for k, each in PARTITIONED.items()}}
+
+    files = java.data_files([row(1, 0), row(1, 1), row(1, None), row(2, 0), row(2, 1)])
     java.append(files)
     # The key is in every partition, and goes from one.
     java.row_delta(deletes=java.equality_deletes(["id"], [(1,)], partition_of=files[0]))
     java.row_delta(deletes=java.position_deletes({files[1]: [1]}, granularity="partition"))
-    java.overwrite(removed=[files[2]], added=java.data_files([(1, None, one), (3, None, one)]))
+    java.overwrite(removed=[files[2]], added=java.data_files([row(1, None), row(3, None)]))
     check_evolving_ranges(table)
 
 
@@ -151,11 +151,11 @@ def write_hive_folder(folder: Path) -> None:
 
 
 def test_imported_files_without_ids_and_without_their_partition_columns(
-    create_table: CreateTable, tmp_path: Path, mode: str
+    create_table: CreateTable, tmp_path: Path
 ) -> None:
     write_hive_folder(tmp_path / "hive")
     table = create_table(
-        "id int, point struct<x: bigint, tags: array<string>>, day date, region string", mode=mode,
+        "id int, point struct<x: bigint, tags: array<string>>, day date, region string", mode="copy-on-write",
         partitioned_by="region, day",
     )  # fmt: skip
     table.sql("INSERT INTO {table} VALUES (1, named_struct('x', 1, 'tags', array()), date'2024-02-29', 'c')")

@@ -40,24 +40,6 @@ def test_several_delete_files_of_one_data_file_may_name_the_same_position(
     assert changes_of(table, *table.snapshot_ids()[-2:]).num_rows == 0
 
 
-def test_vectors_share_a_puffin_file_and_grow_over_commits(create_table: CreateTable) -> None:
-    table = create_table("id bigint", format_version=3)
-    java = JavaWriters(table)
-    files = [file for start in (0, 10, 20) for file in java.data_files([(start + n,) for n in range(5)])]
-    java.append(files)
-    first, second, third = files
-    for positions in (
-        {first: [0], second: [1], third: [2]},
-        {first: [4]},
-        {first: [3], third: [0, 1]},
-        {first: [1, 2]},
-    ):
-        vectors = java.deletion_vectors(positions)
-        java.row_delta(deletes=vectors.added, removed_deletes=vectors.rewritten)
-    assert ids_of(table.rows_at(table.snapshot_ids()[-1])) == [10, 12, 13, 14, 23, 24]
-    check_ranges(table)
-
-
 def test_older_position_deletes_do_not_count_if_there_is_a_vector(create_table: CreateTable) -> None:
     """The spec lets readers ignore them; a writer that did not take them over so brings rows back."""
     table = create_table("id bigint")
@@ -146,7 +128,6 @@ def insert(table: SparkTable, start: int, stop: int) -> None:
 
 
 VARIANTS = [
-    pytest.param(2, "file", None, id="V2 by file"),
     pytest.param(2, "partition", "v", id="V2 by partition, partitioned"),
     pytest.param(3, "file", "bucket(2, id)", id="V3"),
 ]
@@ -171,11 +152,8 @@ def test_deletes_updates_and_merges_of_spark(
     check_ranges(table)
 
 
-@pytest.mark.parametrize("upgraded_granularity", ["file", "partition"])
-def test_a_vector_of_an_upgraded_table_takes_over_old_position_deletes(
-    create_table: CreateTable, upgraded_granularity: str
-) -> None:
-    table = create_merge_on_read(create_table, granularity=upgraded_granularity)
+def test_a_vector_of_an_upgraded_table_takes_over_old_position_deletes(create_table: CreateTable) -> None:
+    table = create_merge_on_read(create_table, granularity="partition")
     insert(table, 0, 10)
     insert(table, 10, 20)
     table.sql("DELETE FROM {table} WHERE id IN (1, 2, 11, 12)")
@@ -184,18 +162,4 @@ def test_a_vector_of_an_upgraded_table_takes_over_old_position_deletes(
     table.sql("UPDATE {table} SET v = 7 WHERE id IN (5, 13)")
     formats = {file.format().name() for live in JavaWriters(table).live_files() for file in live.delete_files}
     assert "PUFFIN" in formats
-    check_ranges(table)
-
-
-def test_copy_on_write_over_files_with_deletes_in_force(create_table: CreateTable) -> None:
-    table = create_merge_on_read(create_table, format_version=3)
-    insert(table, 0, 12)
-    insert(table, 12, 20)
-    table.sql("DELETE FROM {table} WHERE id IN (1, 2, 13)")
-    modes = ", ".join(f"'write.{verb}.mode' = 'copy-on-write'" for verb in ("delete", "update", "merge"))
-    table.sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ({modes})")
-    table.sql("UPDATE {table} SET v = 3 WHERE id IN (4, 14)")
-    table.sql("DELETE FROM {table} WHERE id = 5")
-    table.sql("INSERT OVERWRITE {table} SELECT id, name, v + 1 FROM {table} WHERE id < 15")
-    table.sql("DELETE FROM {table} WHERE id < 100")
     check_ranges(table)

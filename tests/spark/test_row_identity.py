@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +21,6 @@ from support.spark.spark_table import SparkTable
 pytestmark = pytest.mark.spark
 
 CreateTable = Callable[..., SparkTable]
-MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 NAN = float("nan")
 KEYS: dict[str, tuple[Any, ...]] = {
     "boolean": (True, False, True),
@@ -48,25 +48,39 @@ def last_changes(table: SparkTable, **options: Any) -> pa.Table:
     return changes_of(table, table.snapshot_ids()[-2], **options)
 
 
-@pytest.mark.parametrize("kind", KEYS)
-def test_keys_of_every_type_with_duplicates_and_nulls(create_table: CreateTable, kind: str) -> None:
+def test_keys_of_every_type_with_duplicates_and_nulls(create_table: CreateTable) -> None:
     """Rewritten files and deletes by position; -0.0 is 0.0, and NaN and null are keys like others."""
     table = create_table("v int, w int")
     java = JavaWriters(table)
+    names = {kind: f"k{number}" for number, kind in enumerate(KEYS)}
     with java.schema() as schema:
-        schema.addColumn("k", java.type(kind))
-    first, second, third = KEYS[kind]
-    negative = -0.0 if kind in ("float", "double") else first
-    [old] = java.data_files([(0, 0, first), (1, 0, first), (0, 0, second), (0, 0, None), (1, 0, None), (2, 0, third)])
-    [stays] = java.data_files([(0, 0, first), (0, 0, None), (8, 0, second)])
+        for kind, name in names.items():
+            schema.addColumn(name, java.type(kind))
+
+    def files(*rows: tuple[int, int, int | None]) -> list[Any]:
+        """One file; the third value says which key of each type a row has, or negative zero."""
+        return java.data_files(
+            {"v": v, "w": w, **{names[kind]: key(kind, number) for kind in KEYS}} for v, w, number in rows
+        )
+
+    [old] = files((0, 0, 0), (1, 0, 0), (0, 0, 1), (0, 0, None), (1, 0, None), (2, 0, 2))
+    [stays] = files((0, 0, 0), (0, 0, None), (8, 0, 1))
     java.append([old, stays])
-    rewritten = [(0, 0, negative), (5, 0, first), (0, 1, second), (0, 0, None), (6, 0, None), (7, 0, None)]
-    [new] = java.data_files(rewritten)
+    [new] = files((0, 0, -1), (5, 0, 0), (0, 1, 1), (0, 0, None), (6, 0, None), (7, 0, None))
     java.overwrite(removed=[old], added=[new])
-    changed = java.data_files([(9, 9, first), (9, 9, second), (9, 9, None), (9, 9, None)])
+    changed = files((9, 9, 0), (9, 9, 1), (9, 9, None), (9, 9, None))
     java.row_delta(rows=changed, deletes=java.position_deletes({new: [0, 2, 3], stays: [1, 2]}))
-    check_ranges(table, identifier_columns=["k"], state=lambda snapshot_id, _: java.rows_at(snapshot_id))
-    assert types_of(changes_of(table, table.snapshot_ids()[0], identifier_columns=["k"]))["UPDATE_AFTER"] >= 5
+    states = cache(java.rows_at)
+    for name in names.values():
+        check_ranges(table, identifier_columns=[name], state=lambda snapshot_id, _: states(snapshot_id))
+        found = changes_of(table, table.snapshot_ids()[0], identifier_columns=[name])
+        assert types_of(found)["UPDATE_AFTER"] >= 5, name
+
+
+def key(kind: str, number: int | None) -> Any:
+    if number == -1:
+        return -0.0 if kind in ("float", "double") else KEYS[kind][0]
+    return None if number is None else KEYS[kind][number]
 
 
 @pytest.mark.parametrize("kind", ["uuid", "double"])
@@ -91,8 +105,7 @@ def test_keys_inside_structs(create_table: CreateTable, kind: str) -> None:
     assert types_of(last_changes(table, identifier_columns=["s.k", "v"])) == {"DELETE": 3, "INSERT": 3}
 
 
-@MODES
-@pytest.mark.parametrize("format_version", [2, 3])
+@pytest.mark.parametrize(("format_version", "mode"), [(2, "copy-on-write"), (3, "merge-on-read")])
 def test_the_table_s_identifier_fields_come_before_row_ids(
     create_table: CreateTable, mode: str, format_version: int
 ) -> None:

@@ -67,10 +67,10 @@ def test_spark_and_one_thread_deliver_the_same_changes_in_the_same_order(
 def test_workers_find_the_rows_that_only_change_their_identity(
     engine: SparkEngine, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("icefloe.batch.plan.make_plan._ROWS_PER_HASH_PARTITION", 2)
+    monkeypatch.setattr("icefloe.batch.plan.make_plan._ROWS_PER_HASH_PARTITION", 8)
     batch = edited(workshop).open()
     batch.run(Phase.SHUFFLE_WRITE, engine)
-    assert len(batch.coalesce().plan.hash_ranges) > 4
+    assert len(batch.coalesce().plan.hash_ranges) > 1
     batch.run(Phase.SHUFFLE_READ, engine)
     batch.commit()
     assert types_of(require_selected(workshop, batch)) == {"UPDATE_BEFORE": 10, "UPDATE_AFTER": 10}

@@ -86,15 +86,14 @@ def typed(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTab
     return table
 
 
-def test_every_type_is_read_as_iceberg_reads_it(typed: SparkTable) -> None:
+def test_every_type_is_read_as_iceberg_reads_it_and_reaches_the_files_of_the_sink(
+    typed: SparkTable, spark_lab: SparkLab, tmp_path: Path
+) -> None:
     check_evolving_ranges(typed, identifier_columns=["id"])
     found = changes_of(typed, identifier_columns=["id"])
     assert {kind: found.schema.field(name).type for kind, name in NAMES.items()} == ARROW
     inner = found.schema.field("l").type.value_type
     assert {kind: inner.field(name).type for kind, name in NAMES.items()} == ARROW
-
-
-def test_every_type_reaches_the_files_of_the_sink(typed: SparkTable, spark_lab: SparkLab, tmp_path: Path) -> None:
     delivered = deliver(typed, spark_lab, tmp_path, initial_load="from_earliest")
     java, last = JavaWriters(typed), typed.snapshot_ids()[-1]
     assert weights_of(delivered) == difference(Counter(), java.rows_at(last))
