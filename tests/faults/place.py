@@ -89,12 +89,6 @@ class Place:
         }
         self.pipeline.write_text(yaml.safe_dump({**keys, **self.scenario.keys, **further}))
 
-    def others(self) -> None:
-        """Others finish this batch and the next one, with something new in it."""
-        self.deliver()
-        self.shown.at(self.scenario.shown[-1])
-        self.deliver()
-
     def deliver(self) -> bool:
         """See `deliver`."""
         return deliver(self.pipeline, credentials=self.stores.credentials)
@@ -209,7 +203,6 @@ SCENARIOS = {
     for scenario in (
         Scenario(name="load", shown=["loaded", "updated"]),
         Scenario(name="changes", shown=["loaded", "updated", "appended"]),
-        Scenario(name="moves", shown=["loaded", "updated", "deleted"], keys={"columns": ["value", "word"]}),
         Scenario(name="damaged", shown=["loaded", "updated", "appended"], is_damaged=True),
     )
 }

@@ -6,11 +6,9 @@
             ...                      # others go on
         error = late.finish()
 
-The threads of one run stop, all others pass. `stop_process` stops a real process at the same places.
+The threads of one run stop, all others pass.
 """
 
-import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Event, Lock, Thread, current_thread
@@ -21,7 +19,7 @@ from icefloe.storage.keys import join_url
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
 
-__all__ = ["Gate", "GatedRun", "gated_stores", "stop_process"]
+__all__ = ["Gate", "GatedRun", "gated_stores"]
 
 _OPERATIONS: Final = ("get", "get_ranges", "put", "create", "size", "delete", "list")
 _SECONDS: Final = 120
@@ -103,11 +101,6 @@ class GatedRun:
     def _wait(self) -> None:
         self._news.set()
         self._open.wait(_SECONDS)
-
-
-def stop_process() -> None:
-    """Stops this process and all its threads, until somebody sends SIGCONT."""
-    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 @contextmanager

@@ -224,12 +224,8 @@ def _migrate(target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="airflow-", dir=CACHE) as folder:
         subprocess.run(
             [sys.executable, "-m", "airflow", "db", "migrate"],
-            env={**_without_settings(), "AIRFLOW_HOME": folder, "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+            env={**_without_airflow(os.environ), "AIRFLOW_HOME": folder, "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
             cwd=folder, check=True, capture_output=True,
         )  # fmt: skip
         # Whole or not there, also if this process is killed.
         Path(folder, "airflow.db").rename(target)
-
-
-def _without_settings() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "_AIRFLOW", "PYTHON"))}

@@ -29,11 +29,6 @@ class TableStates:
         """Gives the state of now a name."""
         self._locations[name] = self.workspace.table.refresh().metadata_location
 
-    def go_back(self, name: str) -> None:
-        """Lets the next commits follow an earlier state, as if the later ones had never been."""
-        _point(self.workspace.folder, self._locations[name])
-        self.workspace.table.refresh()
-
     def shown(self, folder: Path, name: str) -> "ShownTable":
         """A new catalog in a folder, which shows the table in a state."""
         shutil.copyfile(self.workspace.folder / "catalog.db", folder / "catalog.db")
