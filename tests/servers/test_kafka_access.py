@@ -110,8 +110,8 @@ def test_a_right_that_is_missing_is_named(broker: SecuredKafka, missing: int, na
 @pytest.mark.parametrize(
     ("settings", "kind", "said"),
     [
-        ({"sasl.password": "wrong"}, TerminalError, "Kafka refused the login"),
-        ({"sasl.mechanism": "SCRAM-SHA-256"}, TerminalError, "Kafka refused the login"),
+        ({"sasl.password": "wrong"}, TerminalError, "correct user, password"),
+        ({"sasl.mechanism": "SCRAM-SHA-256"}, TerminalError, "correct user, password"),
         ({"way": "TLS and SCRAM", "ssl.ca.location": None}, TransientError, "certificate"),
         ({"way": "client certificate", "ssl.certificate.location": None, "ssl.key.location": None}, TransientError,
          "certificate"),

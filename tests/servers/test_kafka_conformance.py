@@ -1,25 +1,23 @@
 """The suite for sinks of other packages, over the real broker."""
 
-import json
 from collections.abc import Iterable, Iterator
 from random import Random
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
 from icefloe.testing.conformance import SinkConformance
 from icefloe.testing.processes import OutwardCalls
 from servers.kafka_place import NUMBERS
-from servers.one_history import OneHistory
 from servers.watched_kafka import MOST_BYTES, watched_sink
 from support.servers.kafka import Kafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(1800)]
 
 
-class TestKafkaSink(OneHistory, SinkConformance):
+class TestKafkaSink(SinkConformance):
     @pytest.fixture(autouse=True)
     def _broker(self, kafka: Kafka, request: pytest.FixtureRequest) -> Iterator[None]:
         self.kafka, self.case = kafka, request.node.name
@@ -38,12 +36,6 @@ class TestKafkaSink(OneHistory, SinkConformance):
 
     def poison_row(self, key: int) -> dict[str, str]:
         return {"word": str(key) * MOST_BYTES}
-
-    def foreign_write(self, destination: str, number: int) -> bool:
-        producer = Producer({"bootstrap.servers": self.kafka.bootstrap_servers})
-        producer.produce(destination, json.dumps({"op": "c"}), f"foreign-{number}")
-        assert producer.flush() == 0
-        return True
 
     def lost_connection(self) -> Exception:
         return KafkaException(KafkaError(KafkaError._TRANSPORT))

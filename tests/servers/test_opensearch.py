@@ -159,7 +159,7 @@ def test_a_field_of_a_template_stays_as_it_is_there(place: OpenSearchPlace) -> N
 
 
 def test_an_https_address_of_a_port_without_tls_is_no_fault_of_a_certificate(place: OpenSearchPlace) -> None:
-    with pytest.raises(TerminalError, match="does not speak TLS there"):
+    with pytest.raises(TerminalError, match="TLS with the search cluster"):
         place.sink(url=place.url.replace("http:", "https:")).check()
 
 

@@ -107,7 +107,7 @@ def test_a_certificate_that_is_not_accepted_is_one_sentence_at_once(
     bundle = (authority if fault == "expired" else other).bundle
     with (
         guarded_proxy(opensearch.port, BASIC, authority.serving(ends_in=ends_in)) as url,
-        pytest.raises(TerminalError, match=r"has a certificate that is not accepted .*; name its authority") as error,
+        pytest.raises(TerminalError, match=r"TLS with the search cluster .* failed .*; name the authority") as error,
     ):
         place.claimed(**connection(url, bundle, GOOD["password"][1]))
     assert PASSWORD not in str(error.value)

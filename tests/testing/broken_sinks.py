@@ -53,7 +53,7 @@ class BrokenSink:
         return type("Broken", (self.suite,), {"sink": getattr(module, whole.__name__)})()
 
 
-# Of each case at least one way, and of each guard of a sink one.
+# Of each guard of a sink one.
 _WAYS: Final[Mapping[type[SinkConformance], Mapping[str, tuple[str, str, str]]]] = {
     IndexSuite: {
         "documents have no version of their batch": (

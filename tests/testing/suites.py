@@ -9,8 +9,8 @@ from icefloe.testing.processes import OutwardCalls
 from support.sinks.index_sink import IndexSink
 from support.sinks.log_sink import LogSink
 from support.sinks.memory_index import POISON, MemoryIndex
-from support.sinks.memory_log import MemoryLog, Message
-from support.sinks.table_sink import Head, MemoryTable, TableSink
+from support.sinks.memory_log import MemoryLog
+from support.sinks.table_sink import MemoryTable, TableSink
 
 __all__ = ["IndexSuite", "LogSuite", "TableSuite"]
 
@@ -24,8 +24,8 @@ class _OverMemory(SinkConformance):
 
 class _Refusing(_OverMemory):
     @contextmanager
-    def refusing(self, destination: Any, times: int | None) -> Iterator[bool]:
-        destination.refusals = times
+    def refusing(self, destination: Any) -> Iterator[bool]:
+        destination.refusals = None
         yield True
         destination.refusals = 0
 
@@ -35,12 +35,6 @@ class IndexSuite(_Refusing):
 
     def new_destination(self) -> MemoryIndex:
         return MemoryIndex()
-
-    def foreign_write(self, destination: MemoryIndex, number: int) -> bool:
-        live = destination.get("meta", "state").document
-        assert live is not None
-        destination.bulk(live["live"], [(f"foreign-{number}", 1, {"word": "foreign"})])
-        return True
 
     def poison_row(self, key: int) -> dict[str, Any]:
         return {"word": POISON, "number": key}
@@ -52,20 +46,9 @@ class LogSuite(_Refusing):
     def new_destination(self) -> MemoryLog:
         return MemoryLog()
 
-    def foreign_write(self, destination: MemoryLog, number: int) -> bool:
-        epoch = destination.init_transactions("foreign")
-        destination.commit("foreign", epoch, [Message("changes", f"foreign-{number}", {"word": "foreign"})])
-        return True
-
 
 class TableSuite(_OverMemory):
     sink = TableSink
 
     def new_destination(self) -> MemoryTable:
         return MemoryTable()
-
-    def foreign_write(self, destination: MemoryTable, number: int) -> bool:
-        head = destination.load()
-        rows = {**head.rows, f"foreign-{number}": {"word": "foreign"}}
-        destination.commit(Head(head.number + 1, rows, head.properties))
-        return True

@@ -28,6 +28,7 @@ from icefloe.sinks.manifest import (
     batch_prefix,
     claim_path,
     is_left_out,
+    load_claim,
     number_of_folder,
     part_damage,
     part_name,
@@ -48,7 +49,7 @@ from icefloe.storage.local_folders import local_folders, task_folder
 from icefloe.storage.location import probe, store_time
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
 
-__all__ = ["ChangeFiles", "FilesDelivery"]
+__all__ = ["ChangeFiles"]
 
 _MOST_FILE_BYTES: Final = 4 * 2**30
 """Size at which a file ends. Stores create at most 5 GB in one request, and a file is created in one request."""
@@ -161,6 +162,16 @@ class ChangeFiles:
         """The schema of one part, with the errors of `read_part`."""
         return parquet_schema(self._store, f"{batch_prefix(batch_number)}/{part.names[0]}")
 
+    def as_sink(self) -> Sink:
+        """The sink of batches that are staged in another folder."""
+        return FilesDelivery(self)
+
+    @property
+    def owner(self) -> str | None:
+        """The owner of the path; None: nobody."""
+        claim = load_claim(self._store)
+        return None if claim is None else claim.owner
+
     @property
     def url(self) -> str:
         """URL of the path."""
@@ -207,7 +218,7 @@ class ChangeFiles:
         # cleanup leaves that is killed in between has no manifest, and the next cleanup takes it.
         keys = [each.key for files in old for each in files]
         for is_manifest in (True, False):
-            self._store.delete(key for key in keys if key.endswith(f"/{MANIFEST}") is is_manifest)
+            self._store.delete(key for key in keys if Manifest.is_key(key) is is_manifest)
         return len(keys)
 
     def unnamed_files(self, batch_number: int, manifest: Manifest) -> int:
@@ -216,7 +227,7 @@ class ChangeFiles:
 
     def _unnamed(self, batch_number: int, manifest: Manifest) -> list[str]:
         prefix = batch_prefix(batch_number)
-        named = {_manifest_key(batch_number), *(f"{prefix}/{name}" for part in manifest.parts for name in part.names)}
+        named = {f"{prefix}/{name}" for name in manifest.names}
         return [each.key for each in self._store.list(prefix) if each.key not in named]
 
     def _deliver_file(self, batch_number: int, slot: str, file: Path) -> tuple[str, int]:

@@ -17,13 +17,11 @@ from icefloe.storage.store import Store
 from icefloe.units import natural
 
 __all__ = [
-    "MANIFEST",
     "BatchSummary",
     "CommitMessage",
     "DamagedPartsError",
     "Manifest",
     "Part",
-    "load_claim",
 ]
 
 CLAIM: Final = "_icefloe.json"
@@ -160,8 +158,13 @@ class Manifest:
 
     @property
     def names(self) -> frozenset[str]:
-        """The files of all parts, relative to the manifest."""
-        return frozenset(name for part in self.parts for name in part.names)
+        """The files of all parts and the manifest, relative to it."""
+        return frozenset({MANIFEST, *(name for part in self.parts for name in part.names)})
+
+    @staticmethod
+    def is_key(key: str) -> bool:
+        """True for the key of a manifest."""
+        return key.endswith(f"/{MANIFEST}")
 
     @property
     def cut(self) -> str:

@@ -3,12 +3,11 @@
 A test module of that package subclasses `SinkConformance`; docs/developers/write_a_sink.md shows one. Only this room
 imports pytest.
 
-- `conformance`: the suite, and its cases of two origins
+- `conformance`: the suite, with processes that die, lose replies or wake up late, and cases of two origins
 - `sink_under_test`: the parts that a subclass gives
 - `staged_history`: a small table whose commits are proven batches
 - `processes`: processes that deliver a batch, with a fault at any outward call
 - `arrival_cases`: batches that arrive, are refused, or have other columns
-- `interruption_cases`: processes that die, lose replies or wake up late
 """
 
 from icefloe.testing.conformance import SinkConformance

@@ -1,7 +1,7 @@
 """Processes that deliver proven batches, ended or stopped at any of their calls."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
@@ -262,29 +262,16 @@ class StoppedProcess:
         self._open.wait(_SECONDS)
 
 
-def run_at_once(open_sink: OpenSink, work: Iterable[Callable[[DeliveringProcess], object]]) -> list[Exception | None]:
-    """Concurrent processes, each again after a `TransientError`; their errors in order."""
-    jobs = list(work)
-    errors: list[Exception | None] = [None] * len(jobs)
-
-    def run(number: int) -> None:
-        for _ in range(_TRIES):
-            try:
-                jobs[number](DeliveringProcess(open_sink))
-                errors[number] = None
-            except TransientError as error:
-                errors[number] = error
-            except Exception as error:  # noqa: BLE001 - handed to the case
-                errors[number] = error
-                return
-            else:
-                return
-
-    threads = [Thread(target=run, args=(number,), daemon=True) for number in range(len(jobs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(_SECONDS)
-        if thread.is_alive():
-            raise TimeoutError(f"a process that delivers did not end within {_SECONDS} seconds")
-    return errors
+def error_at_end(open_sink: OpenSink, work: Callable[[DeliveringProcess], object]) -> Exception | None:
+    """The error of a process, which tries again after a `TransientError`."""
+    error: Exception | None = None
+    for _ in range(_TRIES):
+        try:
+            work(DeliveringProcess(open_sink))
+        except TransientError as passing:
+            error = passing
+        except Exception as found:  # noqa: BLE001 - handed to the case
+            return found
+        else:
+            return None
+    return error

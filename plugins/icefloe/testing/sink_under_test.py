@@ -18,14 +18,11 @@ from icefloe.testing.staged_history import NotConformingError, Row, StagedBatch,
 _SHOWN: Final = 3
 
 
-def require_content(
-    sink: Sink, history: StagedHistory, *, without: Collection[int] = (), among: Collection[int] | None = None
-) -> None:
+def require_content(sink: Sink, history: StagedHistory, *, without: Collection[int] = ()) -> None:
     """Compare what a sink holds with the table: the rows of a keyed sink, the changes per key of another.
 
     Args:
         without: ids of rows that the destination refused for good.
-        among: the only ids to compare; None: all.
     """
     if sink.keyed:
         expected: dict[int, list[Row]] = {key: [row] for key, row in history.rows.items()}
@@ -38,8 +35,7 @@ def require_content(
         _require_rows(_read(sink, schema), [row for rows in expected.values() for row in rows], schema)
         return
     held = _by_id(row for row in _read(sink, schema) if _is_recent(row, history))
-    keys = {*held, *expected} if among is None else {*among}
-    for key in sorted(keys - {*without}):
+    for key in sorted({*held, *expected} - {*without}):
         # Columns that the destination does not show are not compared.
         wanted = [{name: row.get(name) for name in schema.names} for row in expected.get(key, [])]
         if held.get(key, []) != wanted:
@@ -112,21 +108,13 @@ class SinkUnderTest(ABC):
         Its patience should be short, because cases wait for it.
         """
 
-    def foreign_write(self, destination: Any, number: int) -> bool:
-        """Write as another program, under another key for each number; False: it has one writer."""
-        return False
-
     def poison_row(self, key: int) -> Row | None:
         """Columns of a row with this ``id`` that the destination refuses for good; None: there is no such row."""
         return None
 
     @contextmanager
-    def refusing(self, destination: Any, times: int | None) -> Iterator[bool]:
-        """Make the destination refuse writes for now, as if it had too much work; False: it never does.
-
-        Args:
-            times: number of requests to refuse; None: all until the context ends.
-        """
+    def refusing(self, destination: Any) -> Iterator[bool]:
+        """Make the destination refuse all writes, as if it had too much work; False: it never does."""
         yield False
 
     def lost_connection(self) -> Exception:
@@ -159,17 +147,10 @@ class SinkUnderTest(ABC):
         self.deliver(destination, *history.load(some_rows(rows)), claims=True)
         return destination
 
-    def require(
-        self,
-        destination: Any,
-        history: StagedHistory,
-        *,
-        without: Collection[int] = (),
-        among: Collection[int] | None = None,
-    ) -> None:
+    def require(self, destination: Any, history: StagedHistory, *, without: Collection[int] = ()) -> None:
         """Compare a destination with a table; see `require_content`."""
         sink = self.open_sink(destination, OutwardCalls())
-        require_content(sink, history, without=without, among=among)
+        require_content(sink, history, without=without)
         sink.close()
 
 

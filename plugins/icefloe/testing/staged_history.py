@@ -58,10 +58,6 @@ class StagedBatch:
         """The same batch, delivered again on purpose: nothing is recorded."""
         return replace(self, batch=replace(self.batch, is_replay=True), recorded=[])
 
-    def in_order(self, *places: int) -> Self:
-        """The same batch, with its parts reordered."""
-        return replace(self, parts=tuple(self.parts[place] for place in places))
-
     def backwards(self) -> Self:
         """The same batch, last part first."""
         return replace(self, parts=self.parts[::-1])

@@ -9,7 +9,7 @@ from opensearchpy.exceptions import TransportError
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.key_changes import KeyOperations
-from icefloe.sinks.opensearch.bulk import BulkOperations, bulk_operations
+from icefloe.sinks.opensearch.delivery import BulkOperations, bulk_operations
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.sinks.sink import PartDelivery
 from sinks.opensearch.batches import changes, part, proven, rows_of, run

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import count
 
 import pytest
 
@@ -36,19 +35,12 @@ class SinkOverMemory(SinkConformance):
     def open_sink(self, destination: FakeCluster, calls: OutwardCalls) -> OpenSearchSink:
         return sink_at(destination, calls, deletes=self.deletes)
 
-    def foreign_write(self, destination: FakeCluster, number: int) -> bool:
-        name = max(each for each in destination.indexes if each != "people-icefloe")
-        document = f'{{"id":{700 + number}}}'.encode()
-        destination.perform_request("PUT", f"/{name}/_doc/1:{700 + number}", body=document)
-        return True
-
     def poison_row(self, _key: int) -> Row | None:
         return {"word": "x" * 2**21}
 
     @contextmanager
-    def refusing(self, destination: FakeCluster, times: int | None) -> Iterator[bool]:
-        numbers = count()
-        destination.refusal = lambda _: 429 if times is None or next(numbers) < times else None
+    def refusing(self, destination: FakeCluster) -> Iterator[bool]:
+        destination.refusal = lambda _: 429
         yield True
         destination.refusal = lambda _: None
 

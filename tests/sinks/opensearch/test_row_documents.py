@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.opensearch.bulk import bulk_lines
+from icefloe.sinks.opensearch.delivery import bulk_lines
 from icefloe.sinks.opensearch.indexes import field_mappings
 from icefloe.sinks.opensearch.row_documents import (
     deletion_markers,

@@ -12,7 +12,7 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.table import Table
 from icefloe.shuffle.map_output import new_attempt
-from icefloe.sinks.change_files import ChangeFiles, FilesDelivery
+from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.sink import Sink, open_sink
 from icefloe.storage.location import open_store
 from icefloe.storage.requests import Requests
@@ -113,7 +113,7 @@ class Places:
 
     def _opened_sink(self) -> Sink:
         if self.delivered_folder is not None:
-            return FilesDelivery(self.delivered_folder)
+            return self.delivered_folder.as_sink()
         return open_sink(
             asdict(self.settings.pipeline.sink),
             connection=self.credentials.sink_connection,

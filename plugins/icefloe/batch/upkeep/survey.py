@@ -26,7 +26,7 @@ from icefloe.errors import IcefloeError
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.manifest import MANIFEST, load_claim
+from icefloe.sinks.manifest import Manifest
 from icefloe.storage.location import TRIALS, open_store, store_time
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store, StoredObject
@@ -69,12 +69,12 @@ class SinkFiles:
         for backfill_id, batches in outputs.items():
             checkpoint = self.checkpoint if backfill_id is None else self.checkpoint.backfill(backfill_id)
             root = self.store if backfill_id is None else self.store.child(f"_backfills/{backfill_id}")
-            claim, view = load_claim(root), checkpoint.look()
+            files, view = ChangeFiles(root), checkpoint.look()
             # Files of another checkpoint must not be judged by this one.
-            if claim is None or claim.owner != view.checkpoint_id:
+            if view.checkpoint_id is None or files.owner != view.checkpoint_id:
                 notes.append(f"{root.url} is not claimed by the checkpoint {checkpoint.url}: its files are left alone")
                 continue
-            judge = partial(self._judge, backfill_id, checkpoint, view, ChangeFiles(root))
+            judge = partial(self._judge, backfill_id, checkpoint, view, files)
             for leftover, note in map_parallel(judge, sorted(batches.items()), at_once=root.requests_at_once):
                 found.extend(filter(None, [leftover]))
                 notes.extend(filter(None, [note]))
@@ -96,11 +96,11 @@ class SinkFiles:
             with suppress(KeyMissingError):
                 manifest = sink.manifest(number)
         if manifest is not None:
-            named = {MANIFEST, *manifest.names}
+            named = manifest.names
             going = [each for each in files if each.key.rpartition("/")[2] not in named]
         elif has_ended and not self.is_passed:
             return None, f"batch {number} at {self.store.url} has ended, but has no manifest: its files are left alone"
-        elif has_ended or (state is BatchState.FREE and not any(each.key.endswith(f"/{MANIFEST}") for each in files)):
+        elif has_ended or (state is BatchState.FREE and not any(Manifest.is_key(each.key) for each in files)):
             # A cleanup deletes the manifest of a staged batch first. A late task may write next to nothing, too.
             going = [each for each in files if each.modified < self.cutoff]
         if not going:

@@ -111,13 +111,24 @@ _SILENT: Final = frozenset(
      KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._STATE, KafkaError._PURGE_QUEUE,
      KafkaError._PURGE_INFLIGHT, KafkaError._WAIT_COORD, KafkaError._INCONSISTENT, KafkaError.UNKNOWN}
 )  # fmt: skip
-_KEYS: Final = {
-    KafkaError.INVALID_CONFIG: "sink.topic_settings",
-    KafkaError.INVALID_REPLICATION_FACTOR: "sink.replication_factor",
-    KafkaError.INVALID_PARTITIONS: "sink.partitions",
-    KafkaError.POLICY_VIOLATION: "sink.partitions, sink.replication_factor and sink.topic_settings",
-}
-"""The keys that say how a topic is made, by the answer of a broker that does not take them."""
+_NO_TOPIC: Final = "it was deleted; make the pipeline begin again with icefloe reset"
+_WAYS_OUT: Final[Mapping[int, str]] = {
+    **dict.fromkeys(_LOGIN, "correct user, password, sasl.mechanism and security.protocol in the connection of "
+                    "sink.conn_id"),
+    KafkaError.INVALID_CONFIG: "correct sink.topic_settings, or make the topic yourself",
+    KafkaError.INVALID_REPLICATION_FACTOR: "correct sink.replication_factor, or make the topic yourself",
+    KafkaError.INVALID_PARTITIONS: "correct sink.partitions, or make the topic yourself",
+    KafkaError.POLICY_VIOLATION: "correct sink.partitions, sink.replication_factor and sink.topic_settings, or make "
+    "the topic yourself",
+    KafkaError.INVALID_RECORD: "a compacted topic takes no message without a key, such as the one that begins a new "
+    "load; deliver to another sink.topic, or make its cleanup.policy delete",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: _NO_TOPIC,
+    KafkaError._UNKNOWN_TOPIC: _NO_TOPIC,
+    KafkaError._UNKNOWN_PARTITION: _NO_TOPIC,
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "make sink.transaction_seconds smaller, or raise "
+    "transaction.max.timeout.ms of the brokers",
+}  # fmt: skip
+"""The ways out of answers that a retry would get again."""
 _MOVING: Final = frozenset(
     {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
      KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -182,31 +193,8 @@ def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedE
             f"Kafka does not allow this user to {doing} for topic {topic} ({name}): grant it {right}; "
             "docs/sinks/kafka.md lists all rights"
         )
-    if code in _LOGIN:
-        return TerminalError(
-            f"Kafka refused the login for topic {topic} ({name}: {said}): correct user, password, sasl.mechanism and "
-            "security.protocol in the connection of sink.conn_id"
-        )
-    if code in _KEYS:
-        return TerminalError(
-            f"Kafka refused to {doing} for topic {topic} ({name}: {said}): correct {_KEYS[code]}, or make the topic "
-            "yourself"
-        )
-    if code == KafkaError.INVALID_RECORD:
-        return TerminalError(
-            f"Kafka refused to {doing} for topic {topic} ({name}): a compacted topic takes no message without a key, "
-            "such as the one that begins a new load; deliver to another sink.topic, or make its cleanup.policy delete"
-        )
-    if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
-        return TerminalError(
-            f"Kafka has no topic {topic} any more ({name}): it was deleted while the pipeline delivered to it; make "
-            "the pipeline begin again with icefloe reset"
-        )
-    if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-        return TerminalError(
-            f"Kafka allows no transaction as long as sink.transaction_seconds for topic {topic} ({name}): make it "
-            "smaller, or raise transaction.max.timeout.ms of the brokers"
-        )
+    if code in _WAYS_OUT:
+        return TerminalError(f"Kafka refused to {doing} for topic {topic} ({name}: {said}): {_WAYS_OUT[code]}")
     if code in _MOVING:
         return TransientError(
             f"Kafka could not {doing} for topic {topic} ({name}: {said}): a partition or its coordinator moves; run "

@@ -4,11 +4,9 @@
 - `opensearch_options`: the keys of a pipeline and its connection
 - `cluster`: requests to the cluster, and their errors
 - `batch_index`: the owner of an index, and the index of a batch
-- `indexes`: indexes made, checked, shown, and removed
-- `found_index`: names of indexes, and the facts that batches leave there
+- `indexes`: indexes made, checked, shown, and removed, their names, and the facts that batches leave there
 - `row_documents`: documents of rows, their ids, and rows of documents
-- `bulk`: bulk requests
-- `delivery`: the documents of a part, conflicts, and dead letters
+- `delivery`: bulk requests, the documents of a part, conflicts, and dead letters
 """
 
 __all__ = []

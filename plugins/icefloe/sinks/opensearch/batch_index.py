@@ -8,13 +8,13 @@ from typing import Any, Final
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch
 from icefloe.sinks.opensearch.cluster import ALREADY_THERE, Cluster, IndexGoneError
-from icefloe.sinks.opensearch.found_index import (
+from icefloe.sinks.opensearch.indexes import (
+    Indexes,
     IndexNames,
     batch_number_of,
     generation_of,
     version_of_batch,
 )
-from icefloe.sinks.opensearch.indexes import Indexes
 from icefloe.sinks.sink import refuse_other_record, superseded
 
 _CLAIM = "claim"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from random import uniform
-from ssl import SSLCertVerificationError, SSLEOFError
+from ssl import SSLEOFError
 from typing import Any, Final, Self
 
 from icefloe.errors import TerminalError, TransientError, one_line
@@ -303,14 +303,9 @@ class Cluster:
             if isinstance(fault, SSLEOFError):
                 # A server that ends in the middle of a handshake may be one that is about to start again.
                 return Answer.of_error(error.status_code, error.info)
-            if not isinstance(fault, SSLCertVerificationError):
-                raise TerminalError(
-                    f"the search cluster {self.url} does not speak TLS there ({one_line(fault)}); write http:// in "
-                    "sink.url, or use_ssl false in the extra of its connection, or correct the port"
-                ) from None
             raise TerminalError(
-                f"the search cluster {self.url} has a certificate that is not accepted ({one_line(fault)}); name its "
-                "authority in ca_certs of the connection's extra, or renew the certificate"
+                f"TLS with the search cluster {self.url} failed ({one_line(fault)}); name the authority of its "
+                "certificate in ca_certs of the connection's extra, or correct the port, or write http:// without TLS"
             ) from None
         except TransportError as error:
             return Answer.of_error(error.status_code, error.info)

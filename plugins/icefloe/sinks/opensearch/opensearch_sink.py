@@ -11,9 +11,8 @@ from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.opensearch.batch_index import BatchIndex, Claims
-from icefloe.sinks.opensearch.bulk import BulkSender, bulk_lines
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, cluster_uuid
-from icefloe.sinks.opensearch.delivery import PartDeliverer
+from icefloe.sinks.opensearch.delivery import BulkSender, PartDeliverer, bulk_lines
 from icefloe.sinks.opensearch.indexes import Indexes
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT, pages, read_documents

@@ -10,7 +10,16 @@ import pyarrow.compute as pc
 from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import column_path, column_type
-from icefloe.sinks.json_texts import TEXT, JsonForm, json_texts, object_texts, parser, row_texts, value_texts
+from icefloe.sinks.json_texts import (
+    TEXT,
+    JsonForm,
+    is_binary_type,
+    json_texts,
+    object_texts,
+    parser,
+    row_texts,
+    value_texts,
+)
 from icefloe.sinks.key_changes import key_columns
 from icefloe.sinks.opensearch.cluster import Cluster, failed_copies, is_elasticsearch, missing_shards, stored_documents
 
@@ -53,29 +62,23 @@ def id_forms(schema: pa.Schema, identity: Sequence[str]) -> dict[str, str]:
 
 def _form(name: str, kind: pa.DataType) -> str:
     # Promotions that Iceberg allows and that leave the text as it is, such as int to long, leave the form as it is.
-    forms = (
-        (pa.types.is_integer, "integer"),
-        (pa.types.is_floating, "double"),
-        (pa.types.is_boolean, "boolean"),
-        (pa.types.is_date, "date"),
-        (pa.types.is_time, "time"),
-        (lambda each: pa.types.is_string(each) or pa.types.is_large_string(each), "string"),
-        (lambda each: isinstance(each, pa.UuidType), "uuid"),
-        (lambda each: pa.types.is_binary(each) or pa.types.is_large_binary(each), "base64"),
-        (pa.types.is_fixed_size_binary, "base64"),
-    )
-    for is_kind, form in forms:
-        if is_kind(kind):
-            return form
+    if pa.types.is_integer(kind):
+        return "integer"
+    if pa.types.is_floating(kind):
+        return "double"
     if pa.types.is_decimal(kind):
         return f"decimal with {kind.scale} places"
-    if pa.types.is_timestamp(kind):
-        return f"timestamp[{kind.unit}]" + (" with zone" if kind.tz else "")
-    raise TerminalError(
-        f"identifier column {name} is of type {kind}, which cannot be in the id of a document; choose columns of "
-        "primitive types as identifier_columns",
-        column=name,
-    )
+    if isinstance(kind, pa.UuidType):
+        return "uuid"
+    if is_binary_type(kind):
+        return "base64"
+    if pa.types.is_nested(kind):
+        raise TerminalError(
+            f"identifier column {name} is of type {kind}, which cannot be in the id of a document; choose columns of "
+            "primitive types as identifier_columns",
+            column=name,
+        )
+    return str(kind).removeprefix("large_")
 
 
 def _hashed(document_id: str) -> str:
