@@ -1,4 +1,3 @@
-# PYTHON_ARGCOMPLETE_OK - by this line argcomplete knows that the program completes its arguments
 """``python -m icefloe``."""
 
 import sys

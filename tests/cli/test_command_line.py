@@ -1,17 +1,12 @@
 import os
 import subprocess
 import sys
-from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-import icefloe as library
-from icefloe.cli.commands import complete_pipeline
 from icefloe.version import VERSION
-from support.missing import require_package
 from support.pipelines.workspace import Workspace, icefloe, icefloe_process
 
 COMMANDS = (
@@ -106,38 +101,3 @@ def test_a_run_whose_reader_went_away_has_committed_its_batch(workspace: Workspa
     assert (done.returncode, done.stderr) == (141, "")
     status = icefloe("status", pipeline, "--json").document
     assert (status["last_batch"], status["open_batch"], status["lag_snapshots"]) == (0, None, 0)
-
-
-@pytest.fixture
-def pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "dags/pipelines").mkdir(parents=True)
-    for name in ("flights.yaml", "fleet.yml", "events.yaml"):
-        (tmp_path / "dags/pipelines" / name).touch()
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.mark.usefixtures("pipelines")
-def test_a_pipeline_is_completed_from_the_folder_of_pipelines() -> None:
-    assert complete_pipeline("fl", Namespace()) == ["fleet", "flights"]
-
-
-@pytest.mark.usefixtures("pipelines")
-@pytest.mark.parametrize(
-    ("line", "completed"),
-    [
-        ("icefloe sh", ["show"]),
-        ("icefloe show fli", ["flights"]),
-        ("icefloe show flights --ba", ["--backfill", "--batch"]),
-    ],
-)
-def test_the_shell_completes_commands_pipelines_and_options(tmp_path: Path, line: str, completed: list[str]) -> None:
-    require_package("argcomplete", "argcomplete")
-    answer = tmp_path / "answer"
-    shell = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "|", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
-    path = str(Path(library.__file__).parents[1])
-    subprocess.run(
-        [sys.executable, "-m", "icefloe"],
-        env={**os.environ, **shell, "COMP_LINE": line, "COMP_POINT": str(len(line)), "PYTHONPATH": path},
-        cwd=tmp_path, check=True, timeout=60,
-    )  # fmt: skip
-    assert sorted(each.strip() for each in answer.read_text().split("|")) == completed

@@ -1,7 +1,5 @@
 """A shell that runs the commands of a page with stand-ins for the programs, which write down how they were called."""
 
-import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +11,6 @@ from support.pages.blocks import Block
 __all__ = ["Recording", "record"]
 
 STAND_INS: Final = ("airflow", "icefloe", "make")
-REAL: Final = ("register-python-argcomplete",)
 STAND_IN: Final = """#!/bin/sh
 { printf '%s\\0' "${0##*/}" "$@"; printf '\\036\\0'; } >> "$RECORDED_COMMANDS"
 """
@@ -65,10 +62,6 @@ def _programs(folder: Path) -> Path:
     for name in STAND_INS:
         (programs / name).write_text(STAND_IN)
         (programs / name).chmod(0o755)
-    for name in REAL:
-        found = shutil.which(name, path=os.environ["PATH"])
-        assert found is not None, f"{name} is not installed"
-        (programs / name).symlink_to(found)
     return programs
 
 

@@ -18,7 +18,7 @@ from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["PHASE_KEYS", "Engine", "PhaseRecord", "TrackedApplication", "merged_nodes"]
+__all__ = ["PHASE_KEYS", "Engine", "TrackedApplication"]
 
 logger = logging.getLogger(__name__)
 

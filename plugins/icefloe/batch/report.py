@@ -16,7 +16,7 @@ from icefloe.pipeline.settings import ChangesOption
 from icefloe.sinks.manifest import BatchSummary
 from icefloe.sinks.sink import PartDelivery
 
-__all__ = ["BatchDelivery", "BatchReport"]
+__all__ = ["BatchReport"]
 
 _EXTREMES: Final = 5
 _SUMMED: Final = ("documents", "repeated", "retries", "refused", "dead_letters", "superseded", "bytes")

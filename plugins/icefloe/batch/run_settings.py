@@ -15,7 +15,7 @@ from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.redaction.hidden import hide
 from icefloe.storage.options import coordinated
 
-__all__ = ["CREDENTIALS_VARIABLE", "Credentials", "RunSettings"]
+__all__ = ["CREDENTIALS_VARIABLE", "Credentials"]
 
 _MOST_CHARACTERS: Final = 1 << 16
 CREDENTIALS_VARIABLE: Final = "ICEFLOE_CREDENTIALS"

@@ -1,4 +1,3 @@
-# PYTHON_ARGCOMPLETE_OK - by this line argcomplete knows that the program completes its arguments
 """The command line: ``icefloe validate``, ``plan``, ``run``, ``status`` and the others.
 
 - `command_line`: from arguments to an exit code

@@ -35,7 +35,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         share_heap(os.environ)
     parser = make_parser()
-    _complete(parser)
     try:
         code = _parsed(parser, argv)
     except (ReaderGoneError, BrokenPipeError):
@@ -120,11 +119,3 @@ def _leave(code: int) -> NoReturn:
 
 def _print_traceback(error: BaseException) -> None:
     traceback.print_exception(shown(error))
-
-
-def _complete(parser: ArgumentParser) -> None:
-    try:
-        import argcomplete
-    except ImportError:
-        return
-    argcomplete.autocomplete(parser)

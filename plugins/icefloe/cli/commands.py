@@ -1,7 +1,7 @@
 """The table of commands, and the parser made from it."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -63,14 +63,6 @@ def timestamp(text: str) -> datetime:
     if found is None or found.tzinfo is None:
         raise ArgumentTypeError(f"{text!r} is not a time with an offset, such as 2026-01-31T08:00Z or ...+01:00")
     return found
-
-
-def complete_pipeline(prefix: str, parsed_args: Namespace, **_: object) -> Sequence[str]:  # noqa: ARG001 - argcomplete's
-    """Names of pipelines with a prefix, for the shell."""
-    # Imported here because the other arguments are completed without reading YAML.
-    from icefloe.pipeline.pipeline_file import pipeline_paths
-
-    return sorted(path.stem for path in pipeline_paths() if path.stem.startswith(prefix))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +131,7 @@ class Command:
         for each in (*self.arguments, _VERBOSE):
             if each.group not in groups:
                 groups[each.group] = parser.add_mutually_exclusive_group()
-            argument = groups[each.group].add_argument(*each.names, **each.settings)
-            if each is _PIPELINE:
-                argument.completer = complete_pipeline
+            groups[each.group].add_argument(*each.names, **each.settings)
 
 
 COMMANDS: Final = (

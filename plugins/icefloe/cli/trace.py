@@ -157,20 +157,16 @@ def trace(arguments: Namespace, screen: Screen) -> None:
     with screen.under_way("looking for the row"):
         session = open_session(load_named_pipeline(arguments))
         with session.delivery_sink() as sink, session.pipeline.with_lines():
-            found = trace_row(session, sink, arguments.key)
-    document: dict[str, Any] = {
-        "pipeline": session.pipeline.name, "table": session.pipeline.table, "key": found.key,
-        "changes": list(map(_document, found.changes)), "pending": list(map(_document, found.pending)),
-        "table_rows": _plain(found.table_rows), "sink_rows": _plain(found.sink_rows), "notes": found.notes,
-    }  # fmt: skip
+            document = trace_row(session, sink, arguments.key)
     # Of changes that are not delivered yet, the batch is a dash.
-    screen.table([*document["changes"], *document["pending"]], _COLUMNS)
-    if not (found.changes or found.pending or found.table_rows):
-        name = " ".join(f"{column}={value}" for column, value in found.key.items())
+    changes = [*document["changes"], *document["pending"]]
+    screen.table(changes, _COLUMNS)
+    if not (changes or document["table_rows"]):
+        name = " ".join(f"{column}={value}" for column, value in document["key"].items())
         screen.say(f"{session.pipeline.table} has no row with {name}, and no change of it was delivered")
-    held = ["not asked"] if found.sink_rows is None else _texts(document["sink_rows"])
+    held = ["not asked"] if document["sink_rows"] is None else _texts(document["sink_rows"])
     in_table = _texts(document["table_rows"])
-    screen.facts({"key": found.key, "in the table": in_table, "in the sink": held, "notes": found.notes})
+    screen.facts({"key": document["key"], "in the table": in_table, "in the sink": held, "notes": document["notes"]})
     screen.answer(document)
 
 
@@ -204,31 +200,14 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedRow:
-    """A row and its changes.
+def trace_row(session: PipelineSession, sink: Sink | None, given: Sequence[str]) -> dict[str, Any]:
+    """Every change of a row, and the row in table and sink, as a document; changes nothing.
 
-    Attributes:
-        changes: delivered changes in order: the change columns, then the row.
-        pending: committed changes that are not delivered; ``_batch`` is None.
-        sink_rows: present rows of the key in the sink; None: the sink was not asked.
-    """
-
-    key: Mapping[str, str]
-    changes: Sequence[Mapping[str, object]]
-    pending: Sequence[Mapping[str, object]]
-    table_rows: Sequence[Mapping[str, object]]
-    sink_rows: Sequence[Mapping[str, object]] | None
-    notes: tuple[str, ...] = ()
-
-
-def trace_row(session: PipelineSession, sink: Sink | None, given: Sequence[str]) -> TracedRow:
-    """Finds every change of a row; changes nothing.
-
-    Changes of lost files are computed again from the table's history, while its snapshots exist.
+    Changes of lost files are computed again from the table's history, while its snapshots exist. Committed changes
+    that are not delivered are pending; their batch is None.
 
     Args:
-        sink: None: the files are the sink.
+        sink: None: the files are the sink. A sink that was not asked has None as its rows.
     """
     view = session.checkpoint.look()
     if view.pipeline is None or view.cursor is None:
@@ -248,7 +227,7 @@ class _Trace:
         self._key = RowKey.parse(given, self._schema, self._identity.columns)
         self._notes: list[str] = []
 
-    def found(self, sink: Sink | None, cursor_id: int | None, committed: Sequence[CommitRecord]) -> TracedRow:
+    def found(self, sink: Sink | None, cursor_id: int | None, committed: Sequence[CommitRecord]) -> dict[str, Any]:
         batches = [each for each in committed if each.outcome is BatchOutcome.DELIVERED]
         kept: dict[int, list[dict[str, object]]] = {}
         for batch in batches:
@@ -256,14 +235,16 @@ class _Trace:
             kept[batch.batch_number] = self._computed(batch) if rows is None else rows
         changes = [row for number in sorted(kept) for row in kept[number]]
         pending = self._between(cursor_id, self._head) if self._head not in (cursor_id, None) else []
-        return TracedRow(
-            key=self._key.texts,
-            changes=changes,
-            pending=[{ChangeColumns.BATCH: None, **row} for row in pending],
-            table_rows=self._state(self._head),
-            sink_rows=_last_row(changes) if sink is None else self._held(sink),
-            notes=tuple(self._notes),
-        )
+        return {
+            "pipeline": self._session.pipeline.name,
+            "table": self._session.pipeline.table,
+            "key": self._key.texts,
+            "changes": list(map(_document, changes)),
+            "pending": [_document({ChangeColumns.BATCH: None, **row}) for row in pending],
+            "table_rows": _plain(self._state(self._head)),
+            "sink_rows": _plain(_last_row(changes) if sink is None else self._held(sink)),
+            "notes": self._notes,
+        }
 
     def _kept(self, batch: CommitRecord) -> list[dict[str, object]] | None:
         files = self._session.folder_of_changes
@@ -343,4 +324,4 @@ class _Trace:
 def _last_row(changes: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     if not changes or changes[-1][ChangeColumns.TYPE] not in ("INSERT", "UPDATE_AFTER"):
         return []
-    return [{name: value for name, value in changes[-1].items() if name not in ChangeColumns.ALL}]
+    return [_row(changes[-1])]

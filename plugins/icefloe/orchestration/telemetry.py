@@ -6,14 +6,14 @@ docs/operations.md has their table. Each is sent twice, as Airflow does: as ``ic
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from airflow.sdk.observability import stats
 
-from icefloe.batch.phase_record import PhaseRecord, merged_nodes
-from icefloe.batch.report import BatchDelivery, BatchReport
+from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus
 from icefloe.errors import one_line
 from icefloe.storage.requests import RequestTotals
@@ -114,26 +114,34 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
     }
     yield from _known("counter", counters)
     for phase in report.phases:
-        yield from _phase_metrics(phase)
-    yield from _node_metrics(report.phases)
-    yield from _request_metrics(report.phases)
+        figures = {name: getattr(phase, name) for name in _OF_PHASES}
+        figures |= {"retries": phase.attempts - 1, "requests": phase.requests.sent}
+        yield from _known("counter", {f"phase.{phase.phase}.{name}": each or None for name, each in figures.items()})
+        yield Metric("timing", f"phase.{phase.phase}.time", phase.seconds)
+    yield from _node_metrics(report)
+    yield from _request_metrics(report)
     if report.delivery is not None:
-        yield from _delivery_metrics(report.delivery)
+        yield from _known("counter", {f"delivery.{name}": getattr(report.delivery, name) for name in _DELIVERED})
+        yield Metric("counter", "bytes.delivered", report.delivery.bytes)
+        yield from _known("timing", {"delivery.lag": report.delivery.lag_seconds})
     weighed = (report.removed_rows_read or 0) + (report.added_rows_read or 0)
     if weighed:
         yield Metric("gauge", "rows.carried_over_ratio", report.carried_over_rows / weighed)
     yield from _known("timing", {"batch.time": report.seconds})
 
 
-def _node_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
+def _node_metrics(report: BatchReport) -> Iterator[Metric]:
     """Lost map outputs. Dots and colons of an address would part a metric's name."""
-    for node in merged_nodes(node for phase in phases for node in phase.nodes_lost):
-        name = re.sub("[^0-9A-Za-z-]", "_", node.address)
-        yield Metric("counter", f"node.{name}.map_outputs_lost", node.map_outputs)
+    lost = Counter[str]()
+    for phase in report.phases:
+        for node in phase.nodes_lost:
+            lost[node.address] += node.map_outputs
+    for address, outputs in lost.items():
+        yield Metric("counter", f"node.{re.sub('[^0-9A-Za-z-]', '_', address)}.map_outputs_lost", outputs)
 
 
-def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
-    known = {phase.phase: phase.requests for phase in phases}
+def _request_metrics(report: BatchReport) -> Iterator[Metric]:
+    known = {phase.phase: phase.requests for phase in report.phases}
     if not known:
         return
     totals = sum(known.values(), RequestTotals())
@@ -141,20 +149,6 @@ def _request_metrics(phases: Iterable[PhaseRecord]) -> Iterator[Metric]:
     yield Metric("timing", "requests.time", totals.seconds)
     if "shuffle_read" in known:
         yield Metric("counter", "shuffle.requests", known["shuffle_read"].get_ranges)
-
-
-def _delivery_metrics(delivery: BatchDelivery) -> Iterator[Metric]:
-    yield from _known("counter", {f"delivery.{name}": getattr(delivery, name) for name in _DELIVERED})
-    yield Metric("counter", "bytes.delivered", delivery.bytes)
-    yield from _known("timing", {"delivery.lag": delivery.lag_seconds})
-
-
-def _phase_metrics(phase: PhaseRecord) -> Iterator[Metric]:
-    counters = {name: getattr(phase, name) for name in _OF_PHASES}
-    counters["retries"] = phase.attempts - 1
-    counters["requests"] = phase.requests.sent
-    yield from _known("counter", {f"phase.{phase.phase}.{name}": count or None for name, count in counters.items()})
-    yield Metric("timing", f"phase.{phase.phase}.time", phase.seconds)
 
 
 def _send(metrics: Iterable[Metric], *, pipeline: str, table: str) -> None:

@@ -52,19 +52,6 @@ def test_a_worker_with_other_libraries_begins_no_task_and_every_difference_is_na
     assert f"the Spark workers have pyarrow 1.2.3 instead of {here}, no lz4: run them from" in str(answer.as_error())
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        'java.io.IOException: Cannot run program "/opt/python": error=2, No such file or directory',
-        "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11",
-    ],
-)
-def test_workers_without_the_drivers_python_may_have_it_later(said: str) -> None:
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    expected = f"the Spark workers do not start Python {python}: set spark.pyspark.python to one that is there; {said}"
-    assert engine._sentence(said, 8) == expected
-
-
 def test_a_worker_without_libraries_can_run_the_task_that_asks_for_them() -> None:
     # Without the site's packages, as a worker that unpacked another archive.
     subprocess.run(

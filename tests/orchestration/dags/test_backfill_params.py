@@ -32,11 +32,7 @@ def test_an_id_and_a_timestamp_may_bound_different_ends() -> None:
         ({"after_snapshot_id": "1", "after_timestamp": "2013-02-01T00:00:00Z"}, "were both given"),
         ({"up_to_snapshot_id": "1", "up_to_timestamp": "2013-02-01T00:00:00Z"}, "were both given"),
         ({"after_snapshot": "1"}, "unknown key 'after_snapshot': a backfill takes after_snapshot_id"),
-        ({"after_snapshot_id": 1}, "after_snapshot_id is 1, expected a snapshot id as a string of digits"),
-        ({"after_snapshot_id": "-1"}, "expected a snapshot id"),
-        ({"after_snapshot_id": "9223372036854775808"}, "expected a snapshot id"),
         ({"after_timestamp": "2013-02-01T00:00:00"}, "has no offset"),
-        ({"after_timestamp": "yesterday"}, "expected a date and time"),
     ],
 )
 def test_a_wrong_range_is_refused(conf: dict[str, Any], sentence: str) -> None:

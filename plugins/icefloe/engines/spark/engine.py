@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _Result = TypeVar("_Result")
-_NO_PYTHON: Final = ("Cannot run program", "PYTHON_VERSION_MISMATCH")
-"""What Spark says of a worker without the Python that ``spark.pyspark.python`` names, or with another minor version."""
-_KILLED: Final = (
-    "Python worker exited unexpectedly",
-    "code 137",
-    "status: 137",
-    "exceeding memory limits",
-    "OOMKilled",
-)
-"""What Spark, Kubernetes and YARN say of a process that was killed."""
 
 
 class SparkEngine:
@@ -85,14 +75,11 @@ def _of_same_libraries(answer: "_Result | WorkerLibraries") -> _Result:
 
 
 def _sentence(said: str, tasks: int) -> str:
-    if any(sign in said for sign in _NO_PYTHON):
-        python = ".".join(platform.python_version_tuple()[:2])
-        return f"the Spark workers do not start Python {python}: set spark.pyspark.python to one that is there; {said}"
-    memory = (
-        "; a worker that ends without a word was most often killed because memory ran out (exit code 137): raise "
-        "spark.executor.memoryOverhead to cores x (shuffle.memory_bytes + 512 MiB), or lower shuffle.memory_bytes"
+    return (
+        f"Spark gave up on {tasks} tasks: {said}; if its workers were killed (exit code 137), memory ran out: raise "
+        "spark.executor.memoryOverhead to cores x (shuffle.memory_bytes + 512 MiB), or lower shuffle.memory_bytes; if "
+        "they do not start, set spark.pyspark.python to a Python of the driver's minor version that is there"
     )
-    return f"Spark gave up on {tasks} tasks: {said}{memory if any(sign in said for sign in _KILLED) else ''}"
 
 
 def _last_words(error: "Py4JJavaError") -> str:

@@ -24,7 +24,6 @@ from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.orchestration.tasks.task_documents import broken_document, pipeline_facts_document
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline, pipeline_paths
-from icefloe.units import natural
 
 if TYPE_CHECKING:
     from icefloe.batch.open.next_range import RequestedRange
@@ -144,8 +143,10 @@ def backfill_range(conf: Mapping[str, Any]) -> "RequestedRange":
     given = given_keys(conf, known=_KEYS, instead=f"a backfill takes {', '.join(_KEYS)}")
     if not given:
         raise UsageError(f"a backfill needs a range: give at least one of {', '.join(_KEYS)}")
-    bounds: dict[str, Any] = {key: _snapshot_id(key, value) for key, value in given.items() if key in _SNAPSHOT_IDS}
-    bounds |= {key: _timestamp(key, value) for key, value in given.items() if key in _TIMESTAMPS}
+    # Airflow has compared each with the pattern of its field.
+    bounds: dict[str, Any] = {
+        key: int(value) if key in _SNAPSHOT_IDS else datetime.fromisoformat(value) for key, value in given.items()
+    }
     return RequestedRange(**bounds)
 
 
@@ -155,21 +156,6 @@ def given_keys(conf: Mapping[str, Any], *, known: tuple[str, ...] = (), instead:
     if unknown:
         raise UsageError(f"the run's configuration has the unknown key {unknown[0]!r}: {instead}")
     return {key: value for key, value in conf.items() if value not in (None, "")}
-
-
-def _snapshot_id(key: str, value: object) -> int:
-    snapshot_id = natural(value) if isinstance(value, str) else None
-    if snapshot_id is not None:
-        return snapshot_id
-    raise UsageError(f"{key} is {value!r}, expected a snapshot id as a string of digits", key=key)
-
-
-def _timestamp(key: str, value: Any) -> datetime:
-    try:
-        return datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        example = "2013-02-01T00:00:00Z"
-        raise UsageError(f"{key} is {value!r}, expected a date and time such as {example}", key=key) from None
 
 
 def _optional(description: str, **schema: str) -> Param:

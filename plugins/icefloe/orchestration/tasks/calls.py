@@ -12,16 +12,14 @@ from typing import Final
 from airflow.sdk.exceptions import AirflowSkipException
 
 from icefloe.batch.context.references import BatchFinished, BatchReference, ends_well_if_finished
-from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.batch.deliver.commit_batch import clean_up_finished
 from icefloe.batch.open.next_batch import Work, find_work
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
-from icefloe.batch.run_settings import RunSettings
 from icefloe.batch.status import PipelineStatus, Trouble, publish_recovery, publish_status, publish_trouble
-from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
@@ -34,7 +32,6 @@ from icefloe.orchestration.tasks.task_documents import CommittedBatch, NothingTo
 from icefloe.orchestration.telemetry import send_batch, send_poll, send_report, send_status
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
-from icefloe.storage.location import open_store
 from icefloe.units import id_json
 
 __all__ = ["commit", "plan_batch"]
@@ -190,7 +187,7 @@ def end_trouble(pipeline: Pipeline, phase: str) -> None:
 
 def _publish_briefly(pipeline: Pipeline, publish: Callable[..., None]) -> None:
     def call() -> None:
-        publish(_checkpoint(pipeline), pipeline.expanded(os.environ), writer=current_writer())
+        publish(_places(pipeline).checkpoint, pipeline.expanded(os.environ), writer=current_writer())
 
     try:
         # Perhaps the store failed, or Airflow's API server, which knows credentials and owner.
@@ -217,20 +214,18 @@ def _session(pipeline: Pipeline, writer: Writer | None = None) -> PipelineSessio
     return PipelineSession.open(expanded, credentials=resolve_credentials(expanded), environ=os.environ, writer=writer)
 
 
-def _checkpoint(pipeline: Pipeline) -> Checkpoint:
+def _places(pipeline: Pipeline, *, backfill_id: str | None = None, writer: Writer | None = None) -> PipelinePlaces:
     expanded = pipeline.expanded(os.environ)
-    options = resolve_credentials(expanded).storage_options
-    return Checkpoint(open_store(expanded.checkpoint_url, options=options))
+    credentials = resolve_credentials(expanded)
+    return PipelinePlaces(
+        pipeline=expanded, credentials=credentials, backfill_id=backfill_id, writer=writer or Writer()
+    )
 
 
 def reference_of(pipeline: Pipeline, plan_result: PlanResult, writer: Writer | None = None) -> BatchReference:
     """The batch that plan passed on, with the credentials of its tasks."""
-    expanded = pipeline.expanded(os.environ)
-    return BatchReference(
-        plan_url=plan_result["plan_uri"],
-        credentials=resolve_credentials(expanded),
-        settings=RunSettings.of(expanded, backfill_id=plan_result.get("backfill_id"), writer=writer),
-    )
+    places = _places(pipeline, backfill_id=plan_result.get("backfill_id"), writer=writer)
+    return BatchReference(plan_url=plan_result["plan_uri"], credentials=places.credentials, settings=places.settings)
 
 
 _LONGEST: Final = timedelta(minutes=15)
@@ -283,7 +278,7 @@ class AbsencePatience:
 
 def _has_batch(pipeline: Pipeline) -> bool:
     try:
-        view = _checkpoint(pipeline).look()
+        view = _places(pipeline).checkpoint.look()
     except IcefloeError as error:
         logger.warning("nobody knows if %s has read its table before: %s", pipeline.name, error.sentence)
         return False
