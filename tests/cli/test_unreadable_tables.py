@@ -23,12 +23,8 @@ VARIANTS = {"type": "list", "element-id": 9, "element-required": False, "element
 NANOS = {"type": "timestamp_ns", "initial-default": "2024-01-01T00:00:00.123456789"}
 NEVER = "which this release cannot read: "
 UNREADABLE = {
-    "variant": (with_field(type="variant"), "column 3 of its schema has the type variant", NEVER),
-    "list of variants": (
-        with_field(type=VARIANTS),
-        "column 3 of its schema has the type variant or contains it",
-        NEVER,
-    ),
+    "variant": (with_field(type="variant"), "cannot load table db.events", "variant"),
+    "list of variants": (with_field(type=VARIANTS), "cannot load table db.events", "variant"),
     "geometry": (with_field(type="geometry"), "column 'word' has type geometry", NEVER),
     "geography": (with_field(type="geography"), "column 'word' has type geography", NEVER),
     "encrypted": (lambda found: found["properties"].update({"encryption.key-id": "k"}), "events is encrypted", NEVER),

@@ -14,7 +14,7 @@ COMMANDS: Final = (
              kind=Kind.NEVER, place=5, suite=("tests/engines/spark/test_executors.py",)),
     Mutation(name="a worker with other libraries begins its task", function="CheckedTask.__call__", kind=Kind.NEVER,
              suite=("tests/engines/spark/test_executors.py",)),
-    Mutation(name="a table that is missing for good is waited for", function="AbsencePatience.note", kind=Kind.NEVER,
+    Mutation(name="a table that is missing for good is waited for", function="absent_since", kind=Kind.NEVER,
              place=3, suite=("tests/orchestration/tasks/test_absent_table.py",)),
     Mutation(name="tasks of other routes work on a batch", function="skip_other_route", kind=Kind.NEVER,
              suite=("tests/orchestration/tasks/test_spark_phase_operator.py",)),

@@ -17,6 +17,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.log import OWNER, owner_of
 from icefloe.cli.pipeline_session import awaited, load_named_pipeline, open_session, requested_range
 from icefloe.cli.screen import Screen
+from icefloe.engines.local import LocalEngine
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.errors import UsageError
@@ -85,7 +86,9 @@ def _deliver(
         with screen.under_way("opening the table"):
             session = open_session(pipeline, takes_over=takes_over)
         activity = Activity(screen.progress)
-        phases = PhaseRunner.of(session.pipeline, os.environ, report_progress=activity.report)
+        memory_bytes = session.pipeline.shuffle.memory_bytes
+        engine = LocalEngine(memory_bytes=memory_bytes, report_progress=activity.report)
+        phases = PhaseRunner.of(session.pipeline, os.environ, engine=engine)
         done = run_batch(session, request, environ=os.environ, phases=phases, observe=activity.under_way)
         return done, _left(session, done.report)
     return BatchRun(), 0

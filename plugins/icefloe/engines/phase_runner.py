@@ -40,7 +40,6 @@ class PhaseRunner:
     """
 
     pipeline: Pipeline
-    report_progress: Callable[[int, int], None] | None = None
     spark: SparkSubmit | None = None
     engine: Engine | None = None
 
@@ -51,7 +50,7 @@ class PhaseRunner:
         environ: Mapping[str, str],
         *,
         master: SparkMaster | None = None,
-        report_progress: Callable[[int, int], None] | None = None,
+        engine: Engine | None = None,
     ) -> Self:
         """The runner of a pipeline, by its ``engine``.
 
@@ -60,7 +59,7 @@ class PhaseRunner:
         """
         is_local = pipeline.engine == "local"
         spark = None if is_local else SparkSubmit.of(pipeline, environ=environ, master=master)
-        return cls(pipeline=pipeline, report_progress=report_progress, spark=spark)
+        return cls(pipeline=pipeline, spark=spark, engine=engine)
 
     @property
     def cores(self) -> int | None:
@@ -89,8 +88,7 @@ class PhaseRunner:
         if self.spark is not None and not self._is_small(phase, reference):
             self.spark.run(phase, reference)
             return
-        memory_bytes = self.pipeline.shuffle.memory_bytes
-        engine = self.engine or LocalEngine(memory_bytes=memory_bytes, report_progress=self.report_progress)
+        engine = self.engine or LocalEngine(memory_bytes=self.pipeline.shuffle.memory_bytes)
         self._with_all_parts(lambda: run_phase(phase, reference, engine), reference, phase)
 
     def commit(self, reference: BatchReference) -> BatchReport:

@@ -12,7 +12,7 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
 from airflow.models.dag import DagModel
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from sqlalchemy.orm import Session
@@ -58,61 +58,42 @@ def create_page_app() -> FastAPI:
     """The application. All but the static files needs a login; they hold nobody's data."""
     app = FastAPI(title="icefloe", docs_url=None, redoc_url=None, openapi_url=None)
     documents = PageDocuments()
-    app.include_router(_overview(documents), prefix="/api", dependencies=[Depends(get_user)])
-    app.include_router(_documents(documents), prefix="/api", dependencies=[Depends(get_user), _MAY_READ_RUNS])
-    app.include_router(_chapters(), prefix="/docs", dependencies=[Depends(get_user)])
-    app.add_exception_handler(UnknownPageError, _not_found)
-    app.mount("/", StaticFiles(directory=_STATIC, html=True))
-    return app
+    login, reads_runs = [Depends(get_user)], [Depends(get_user), _MAY_READ_RUNS]
 
-
-def _overview(documents: PageDocuments) -> APIRouter:
-    router = APIRouter()
-
-    @router.get("/overview")
+    @app.get("/api/overview", dependencies=login)
     def overview(session: SessionDep, user: GetUserDep) -> dict[str, object]:
         permitted = permitted_dags(session, user, documents.dag_ids(session))
         if not permitted and not may_list_runs(user):
             raise HTTPException(403, "Forbidden")
         return documents.overview(session, permitted)
 
-    return router
-
-
-def _documents(documents: PageDocuments) -> APIRouter:
-    router = APIRouter()
-
-    @router.get("/pipelines/{dag_id}")
+    @app.get("/api/pipelines/{dag_id}", dependencies=reads_runs)
     def pipeline(session: SessionDep, user: GetUserDep, dag_id: str, before: int | None = None) -> dict[str, object]:
         permitted = permitted_dags(session, user, documents.with_backfills(dag_id))
         return documents.pipeline(session, dag_id, permitted, before=before)
 
-    @router.get("/pipelines/{dag_id}/batches/{number}")
+    @app.get("/api/pipelines/{dag_id}/batches/{number}", dependencies=reads_runs)
     def batch(session: SessionDep, dag_id: str, number: int) -> dict[str, object]:
         return documents.batch(session, dag_id, number)
 
-    @router.get("/pipelines/{dag_id}/runs/{run_id:path}")
+    @app.get("/api/pipelines/{dag_id}/runs/{run_id:path}", dependencies=reads_runs)
     def run(session: SessionDep, dag_id: str, run_id: str) -> dict[str, object]:
         return documents.run(session, dag_id, run_id)
 
-    @router.get("/pipelines/{dag_id}/snapshots")
+    @app.get("/api/pipelines/{dag_id}/snapshots", dependencies=reads_runs)
     def snapshots(session: SessionDep, dag_id: str) -> dict[str, object]:
         return documents.snapshots(session, dag_id)
 
-    return router
-
-
-def _chapters() -> APIRouter:
-    router = APIRouter()
-
-    @router.get("/{name}.md")
+    @app.get("/docs/{name}.md", dependencies=login)
     def chapter(name: str) -> FileResponse:
         path = _CHAPTERS / f"{name}.md"
         if not _NAME.fullmatch(name) or not path.is_file():
             raise UnknownPageError(f"the documentation has no page {name!r}, or is not installed next to plugins/")
         return FileResponse(path, media_type="text/plain")
 
-    return router
+    app.add_exception_handler(UnknownPageError, _not_found)
+    app.mount("/", StaticFiles(directory=_STATIC, html=True))
+    return app
 
 
 async def _not_found(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - the signature is FastAPI's

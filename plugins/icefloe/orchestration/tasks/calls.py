@@ -254,26 +254,18 @@ def absent_table_is_transient(pipeline: Pipeline) -> Iterator[None]:
         ) from error
 
 
-class AbsencePatience:
-    """Time for which a trigger looks again for a missing table."""
-
-    def __init__(self) -> None:
-        self._since: datetime | None = None
-
-    def note(self, error: TransientError | None) -> None:
-        """Takes the error of a look; None: success."""
-        if error is None or not isinstance(error.__cause__, UnknownTableError):
-            self._since = None
-            return
-        now = datetime.now(UTC)
-        self._since = self._since or now
-        if now - self._since >= _LONGEST:
-            minutes = _LONGEST // timedelta(minutes=1)
-            raise TerminalError(
-                f"table {error.table} has been missing from its catalog for {minutes} minutes: bring it back, or "
-                f"correct `table` of the pipeline ({error.sentence})",
-                table=error.table,
-            )
+def absent_since(error: TransientError, since: datetime | None) -> datetime | None:
+    """Time since which a trigger misses a table; None: `error` is another. `TerminalError` after too long a time."""
+    if not isinstance(error.__cause__, UnknownTableError):
+        return None
+    now = datetime.now(UTC)
+    if now - (since or now) >= _LONGEST:
+        raise TerminalError(
+            f"table {error.table} has been missing from its catalog for {_LONGEST // timedelta(minutes=1)} minutes: "
+            f"bring it back, or correct `table` of the pipeline ({error.sentence})",
+            table=error.table,
+        )
+    return since or now
 
 
 def _has_batch(pipeline: Pipeline) -> bool:

@@ -18,7 +18,6 @@ from icefloe.threads import Lanes
 
 if TYPE_CHECKING:
     from icefloe.batch.open.next_batch import Work
-    from icefloe.orchestration.tasks.calls import AbsencePatience
 
 
 _FAILED_LOOKS_A_REPORT: Final = 10
@@ -61,7 +60,7 @@ class PipelineSnapshotTrigger(BaseTrigger):
         self.first_look = first_look
         self._failed_looks = 0
         self._last_failure: str | None = None
-        self._absence: AbsencePatience | None = None
+        self._absent_since: datetime | None = None
         # The sensor's own look, or an earlier try, may have left its fault in the status.
         self._may_be_in_trouble = True
 
@@ -122,21 +121,19 @@ class PipelineSnapshotTrigger(BaseTrigger):
 
     def _due_work(self) -> "Work | None":
         # It runs in a thread of its lane, and so does the import, which would hold up every other trigger for a second.
-        from icefloe.orchestration.tasks.calls import AbsencePatience, end_trouble, look
+        from icefloe.orchestration.tasks.calls import absent_since, end_trouble, look
         from icefloe.orchestration.tasks.failures import report_trouble
 
         filter_root_logs()
-        absence = self._absence = self._absence or AbsencePatience()
         try:
             work = look(self._pipeline)
         except TransientError as error:
-            absence.note(error)
+            self._absent_since = absent_since(error, self._absent_since)
             if self._count_failure(error):
                 self._may_be_in_trouble = True
                 report_trouble(self._pipeline, _WAITING, error.sentence)
             return None
-        absence.note(None)
-        self._failed_looks, self._last_failure = 0, None
+        self._failed_looks, self._last_failure, self._absent_since = 0, None, None
         if work.is_due:
             return work  # the plan that follows ends the trouble
         if self._may_be_in_trouble:
