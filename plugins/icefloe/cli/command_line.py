@@ -69,13 +69,13 @@ def _run(arguments: Namespace) -> int:
     except ReaderGoneError:
         raise
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is shown and ends as one exit code
-        _print_traceback(error)
+        traceback.print_exception(shown(error))
         return _OURS_TO_FIX
 
 
 def _reported(error: IcefloeError, arguments: Namespace) -> int:
     if arguments.verbose:
-        _print_traceback(error)
+        traceback.print_exception(shown(error))
     for line in error.sentence.split("\n"):
         sys.stderr.write(f"icefloe: {line}\n")
     return error.exit_code
@@ -115,7 +115,3 @@ def _leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def _print_traceback(error: BaseException) -> None:
-    traceback.print_exception(shown(error))

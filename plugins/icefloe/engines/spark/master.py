@@ -71,15 +71,16 @@ def spark_master(conn_id: str, connection: Any | None, *, conf: Mapping[str, str
     Raises:
         TerminalError: no connection, no known form of master, or a deploy mode other than client.
     """
+    expected = _EXPECTED.format(variable=conn_id.upper())
     if connection is None:
         raise TerminalError(
-            f"the Spark connection {conn_id!r} is not defined or its URI is invalid: {_expected(conn_id)}",
+            f"the Spark connection {conn_id!r} is not defined or its URI is invalid: {expected}",
             conn_id=conn_id,
         )
     extra = connection.extra_dejson
     deploy_mode = extra.get("deploy-mode") or conf.get("spark.submit.deployMode")
     place = f"the Spark connection {conn_id!r}"
-    master = _usable(_master_url(connection), conf, deploy_mode=deploy_mode, place=place, expected=_expected(conn_id))
+    master = _usable(_master_url(connection), conf, deploy_mode=deploy_mode, place=place, expected=expected)
     return replace(master, conf={ours: str(extra[name]) for name, ours in _EXTRAS.items() if extra.get(name)})
 
 
@@ -123,10 +124,6 @@ def _cores(url: str) -> int | None:
         return 1 if url == "local" else None
     # Java asks the limits of a container too.
     return local_cores() if threads[1] == "*" else int(threads[1])
-
-
-def _expected(conn_id: str) -> str:
-    return _EXPECTED.format(variable=conn_id.upper())
 
 
 _HEAP: Final = "1g"

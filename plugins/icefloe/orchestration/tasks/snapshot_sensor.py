@@ -59,10 +59,6 @@ class TableSnapshotSensor(BaseSensorOperator):
         self.waits = waits
         self.check_configuration = check_configuration
 
-    def poke(self, context: Context) -> bool:  # noqa: ARG002 - the signature is Airflow's
-        """True if there is work now."""
-        return self._look().is_due
-
     def execute(self, context: Context) -> dict[str, object]:
         """Looks, then waits in the triggerer."""
         with airflow_failures("wait_for_snapshot", self.pipeline):
