@@ -103,13 +103,6 @@ def test_workers_in_the_drivers_process_import_the_library_from_where_it_is(spar
     assert (found, imported) == ("icefloe", os.path.realpath(icefloe.__file__))
 
 
-def test_credentials_reach_the_driver_in_its_environment_only(spark: FakeSpark) -> None:
-    spark.write(exit_code=0)
-    submit(spark.folder)
-    assert SECRET in spark.environment
-    assert SECRET not in "\n".join(spark.arguments)
-
-
 def test_certificates_and_columns_of_any_length_reach_the_driver(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,16 +46,3 @@ def test_a_small_batch_is_delivered_without_spark_submit(staged: tuple[Workshop,
     task.execute(context)
     assert spark.calls == []
     assert sorted(DocumentFolder(staged[0].folder / "documents").documents()) == ["1", "2"]
-
-
-@pytest.mark.parametrize(("small_bytes", "jobs"), [(64 * 2**20, 0), (1, 1)])
-def test_the_engine_auto_runs_a_phase_of_a_small_batch_without_spark_submit(
-    staged: tuple[Workshop, str], spark: FakeSparkSubmit, monkeypatch: pytest.MonkeyPatch,
-    small_bytes: int, jobs: int,
-) -> None:  # fmt: skip
-    task, context = delivering(staged, "insert_only", engine="auto")
-    monkeypatch.setattr("icefloe.engines.phase_runner.SMALL_BYTES", small_bytes)
-    monkeypatch.setattr("icefloe.engines.phase_runner.run_phase", lambda phase, *_, **__: ran.append(phase))
-    ran: list[Phase] = []
-    task.execute(context)
-    assert (len(spark.calls), ran) == (jobs, [Phase.INSERT_ONLY] * (1 - jobs))
