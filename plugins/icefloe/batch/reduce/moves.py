@@ -331,11 +331,14 @@ class CancelledRows(ExitStack):
         is_filled = self._spilled.rows > 0
         if not is_filled.any():
             return
+        # Sorted once: a piece has many places, each with few moves.
+        known = np.sort(keys.low)
         for place in np.unique(self._places(identities)).tolist():
             for batch in self._spilled.batches(place) if is_filled[place] else ():
                 rows = HashRows.of(batch)
-                own = np.isin(combined_hashes(rows.row_hashes, rows.identity_hashes).low, keys.low)
-                yield rows.take(np.flatnonzero(own))
+                asked = combined_hashes(rows.row_hashes, rows.identity_hashes).low
+                found = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+                yield rows.take(np.flatnonzero(known[found] == asked))
 
     def _places(self, identities: RowHashes) -> NDArray[np.int32]:
         return self._extents.places(identities, self._num_partitions)
