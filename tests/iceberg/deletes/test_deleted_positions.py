@@ -76,12 +76,6 @@ def test_a_position_delete_file_is_read_once_for_all_data_files_of_the_task(tmp_
     assert dict(io.opened) == {"positions": 1}
 
 
-def test_a_data_file_of_another_task_is_refused(tmp_path: Path) -> None:
-    one, two = data_file(tmp_path, "one", 5), data_file(tmp_path, "two", 9)
-    with pytest.raises(ValueError, match="two is not among the 1 data files of the task"):
-        deleted([], one).of(two, [])
-
-
 def test_the_delete_files_of_a_data_file_are_read_at_once_where_storage_is_far(tmp_path: Path) -> None:
     file = data_file(tmp_path, "data", 9)
     written = [

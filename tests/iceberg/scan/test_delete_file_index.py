@@ -32,9 +32,8 @@ from pyiceberg.types import (
 from iceberg.scan.fake_manifests import data, delete
 from icefloe.iceberg.data_file import FileContent, constant_to_json
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes
-from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.manifest_reader import DELETED_FILE_PATH, DataEntry, DeleteEntry, EntryStatus, Partition
-from icefloe.iceberg.manifests.manifest_values import KeyTypes, key_types
+from icefloe.iceberg.manifests.manifest_values import ColumnRange, KeyTypes, key_types
 from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers, key_ranges, may_meet, may_share_key
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_deletes import write_equality_deletes

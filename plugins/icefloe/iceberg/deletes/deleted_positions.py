@@ -236,11 +236,9 @@ class DeletedPositions:
     def of(self, data_file: DataFile, delete_ids: Iterable[int]) -> dict[int, BitMap64]:
         """Positions by delete file, below the record count; do not change the shared bitmaps.
 
-        The caller checks by sequence number and partition that a delete file applies. A delete file that deletes
-        nothing may be missing.
+        Only of ``data_files``; the caller checks by sequence number and partition that a delete file applies. One that
+        deletes nothing may be missing.
         """
-        if data_file.path not in self._data_files:
-            raise ValueError(f"{data_file.path} is not among the {len(self._data_files)} data files of the task")
         by_key, by_position = set[int](), list[int]()
         for delete_id in delete_ids:
             delete_file = self._delete_files[delete_id]

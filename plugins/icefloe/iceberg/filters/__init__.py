@@ -4,7 +4,6 @@ Read in this order:
 
 - `row_filter`: the filter of a table's rows
 - `filter_binding`: text to expression, names and values bound to a schema
-- `column_range`: the range of a column's values
 """
 
-__all__ = ["column_range", "row_filter"]
+__all__ = ["row_filter"]

@@ -1,6 +1,7 @@
-"""Values in manifests that compare: column bounds and partition values."""
+"""Values in manifests that compare, column bounds and partition values, and filters that they rule out."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from operator import index
 from struct import Struct
@@ -9,6 +10,25 @@ from uuid import UUID
 
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    BoundEqualTo,
+    BoundGreaterThan,
+    BoundGreaterThanOrEqual,
+    BoundIn,
+    BoundIsNull,
+    BoundLessThan,
+    BoundLessThanOrEqual,
+    BoundLiteralPredicate,
+    BoundNotEqualTo,
+    BoundNotIn,
+    BoundSetPredicate,
+    BoundStartsWith,
+    Or,
+)
 from pyiceberg.expressions.literals import literal
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -36,10 +56,100 @@ from pyiceberg.types import (
 from pyiceberg.utils.decimal import unscaled_to_decimal
 
 from icefloe.iceberg.data_file import Constant, constant_from_json, constant_to_json
-from icefloe.iceberg.filters.column_range import ColumnRange, comparable
 from icefloe.iceberg.schemas.table_schema import widest_types
 
-__all__ = ["KeyTypes", "comparable_bounds", "decoded_bound", "partition_range"]
+__all__ = [
+    "ColumnRange",
+    "KeyTypes",
+    "comparable_bounds",
+    "decoded_bound",
+    "may_match_ranges",
+    "partition_range",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnRange:
+    """Bounds of the values of one column; by default nothing is known.
+
+    Attributes:
+        lower: no value but null and NaN is below it; None if unknown. Text as UTF-8 bytes.
+        upper: none but these is above it; None if unknown.
+        is_one_value: no value but null differs from ``lower``.
+    """
+
+    lower: Any = None
+    upper: Any = None
+    may_hold_nulls: bool = True
+    may_hold_values: bool = True
+    is_one_value: bool = False
+
+
+_UNKNOWN: Final = ColumnRange()
+_MOST_VALUES: Final = 200
+"""Longer lists of ``in`` rule out no file: to look through them takes longer."""
+
+
+def may_match_ranges(expression: BooleanExpression, ranges: Mapping[int, ColumnRange]) -> bool:
+    """False only if a bound expression without ``not`` is true of no row.
+
+    Args:
+        ranges: by field id; a column without one may hold anything.
+
+    >>> from pyiceberg.expressions import LessThan
+    >>> from pyiceberg.schema import Schema
+    >>> from pyiceberg.types import LongType, NestedField
+    >>> below = LessThan("a", 5).bind(Schema(NestedField(1, "a", LongType())))
+    >>> [may_match_ranges(below, ranges) for ranges in ({1: ColumnRange(lower=5)}, {1: ColumnRange(lower=4)}, {})]
+    [False, True, True]
+    """
+    match expression:
+        case And():
+            return may_match_ranges(expression.left, ranges) and may_match_ranges(expression.right, ranges)
+        case Or():
+            return may_match_ranges(expression.left, ranges) or may_match_ranges(expression.right, ranges)
+        case AlwaysTrue() | AlwaysFalse():
+            return isinstance(expression, AlwaysTrue)
+    predicate: Any = expression
+    known = ranges.get(predicate.term.ref().field.field_id, _UNKNOWN)
+    if isinstance(predicate, BoundIsNull):
+        return known.may_hold_nulls
+    return known.may_hold_values and _may_hold(predicate, known.lower, known.upper, is_one=known.is_one_value)
+
+
+def comparable(value: Any) -> Any:
+    """A literal's value: text by its UTF-8 bytes."""
+    return value.encode() if isinstance(value, str) else value
+
+
+def _may_hold(predicate: Any, lower: Any, upper: Any, *, is_one: bool) -> bool:
+    match predicate:
+        case BoundSetPredicate() if len(predicate.value_set) <= _MOST_VALUES:
+            values = [comparable(value) for value in predicate.value_set]
+        case BoundLiteralPredicate():
+            values = [comparable(predicate.literal.value)]
+        case _:
+            return True
+    value = values[0]
+    match predicate:
+        case BoundIn() | BoundEqualTo():
+            return any((lower is None or lower <= each) and (upper is None or each <= upper) for each in values)
+        # Equal bounds would not be enough to rule a file out: NaN is within no bounds, and differs from every value.
+        case BoundNotIn() | BoundNotEqualTo():
+            return not (is_one and lower in values)
+        case BoundLessThan():
+            return lower is None or lower < value
+        case BoundLessThanOrEqual():
+            return lower is None or lower <= value
+        case BoundGreaterThan():
+            return upper is None or upper > value
+        case BoundGreaterThanOrEqual():
+            return upper is None or upper >= value
+        case BoundStartsWith():
+            size = len(value)
+            return (lower is None or lower[:size] <= value) and (upper is None or upper[:size] >= value)
+    # Every text between two texts with the same beginning has that beginning too.
+    return lower is None or upper is None or not (lower.startswith(value) and upper.startswith(value))
 
 
 _BYTEWISE = (BinaryType, StringType)

@@ -10,7 +10,6 @@ from pyiceberg.types import PrimitiveType
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import Constant, FileContent
-from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.manifest_avro import FieldSummary
 from icefloe.iceberg.manifests.manifest_reader import (
     DataEntry,
@@ -20,7 +19,7 @@ from icefloe.iceberg.manifests.manifest_reader import (
     ManifestFile,
     ManifestReader,
 )
-from icefloe.iceberg.manifests.manifest_values import decoded_bound, partition_range
+from icefloe.iceberg.manifests.manifest_values import ColumnRange, decoded_bound, partition_range
 from icefloe.iceberg.scan.changed_files import (
     DeleteTargets,
     FileTerm,

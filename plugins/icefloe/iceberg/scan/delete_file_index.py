@@ -9,9 +9,8 @@ from pyiceberg.types import DoubleType, FloatType, PrimitiveType
 from pyroaring import BitMap, FrozenBitMap
 
 from icefloe.iceberg.data_file import DeleteFile, FileContent
-from icefloe.iceberg.filters.column_range import ColumnRange
 from icefloe.iceberg.manifests.manifest_reader import DELETED_FILE_PATH, DataEntry, DeleteEntry, Partition
-from icefloe.iceberg.manifests.manifest_values import KeyTypes, decoded_bound
+from icefloe.iceberg.manifests.manifest_values import ColumnRange, KeyTypes, decoded_bound
 
 
 def known_range(

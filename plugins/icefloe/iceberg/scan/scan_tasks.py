@@ -15,11 +15,10 @@ from pyiceberg.types import PrimitiveType
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.deletes.equality_deletes import equality_schema
-from icefloe.iceberg.filters.column_range import may_match_ranges
 from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, Partition
-from icefloe.iceberg.manifests.manifest_values import comparable_bounds, partition_range
+from icefloe.iceberg.manifests.manifest_values import comparable_bounds, may_match_ranges, partition_range
 from icefloe.iceberg.scan.changed_files import DeleteTargets, FileTerm, StepTerms
 from icefloe.iceberg.scan.compared_states import DataManifests, ListedStates, LiveDeletes
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers, known_range
