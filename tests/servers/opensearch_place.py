@@ -68,21 +68,6 @@ class OpenSearchPlace:
         )
 
     @contextmanager
-    def without_shard(self, index: str, shard: int) -> Iterator[None]:
-        """A shard of an index has no node for a while."""
-        [node] = self.ask("GET", "_cat/nodes?format=json")
-        # A moment that somebody reads keeps the folder of the shard, so that no node can open it again.
-        moment = self.ask("POST", f"{index}/_search/point_in_time?keep_alive=5m")["pit_id"]
-        taken = {"index": index, "shard": shard, "node": node["name"], "allow_primary": True}
-        self.ask("POST", "_cluster/reroute", {"commands": [{"cancel": taken}]})
-        try:
-            yield
-        finally:
-            self.ask("DELETE", "_search/point_in_time", {"pit_id": moment})
-            self.ask("POST", "_cluster/reroute?retry_failed=true")
-            self.ask("GET", f"_cluster/health/{index}?wait_for_status=green&timeout=60s")
-
-    @contextmanager
     def broken_circuit(self) -> Iterator[None]:
         """The cluster refuses every request with a body as a whole, as if it had no memory left (429)."""
         self.ask("PUT", "_cluster/settings", {"transient": {_BREAKER: "1b"}})

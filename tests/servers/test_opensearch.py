@@ -25,29 +25,6 @@ def place(opensearch: OpenSearch) -> Iterator[OpenSearchPlace]:
     place.remove()
 
 
-def test_rows_become_documents_that_follow_them(place: OpenSearchPlace) -> None:
-    sink = place.claimed()
-    run(sink, proven(0), part(changes(("+", 1, "Ada"), ("+", 2, "Bob"), ("+", 3, 'C"\\\n\u00e9'))))
-    run(sink, proven(1), part(changes(("<", 1, "Ada"), (">", 1, "Eva"), ("-", 2, "Bob"), ("+", 4, None))))
-    assert rows_of(sink) == [
-        {"id": 1, "name": "Eva"},
-        {"id": 3, "name": 'C"\\\n\u00e9'},
-        {"id": 4, "name": None},
-    ]
-    assert set(place.found()) == {"1:1", "1:3", "1:4"}
-
-
-def test_readers_see_a_load_when_it_is_whole_and_the_old_index_goes(place: OpenSearchPlace) -> None:
-    sink = place.claimed()
-    run(sink, proven(0), part(changes(("+", 1, "old"))))
-    begin, end = proven(5, is_load=True, ends_load=False), proven(6, is_load=True, begins_anew=False)
-    run(sink, begin, part(changes(("+", 1, "new"))))
-    assert [row["name"] for row in rows_of(sink)] == ["old"]
-    run(sink, end, part(changes(("+", 2, "new"))))
-    assert [row["name"] for row in rows_of(sink)] == ["new", "new"]
-    assert place.indexes() == {f"{place.index}-5", f"{place.index}-icefloe"}
-
-
 def test_keys_of_every_kind_of_character_come_back(place: OpenSearchPlace) -> None:
     keys = ["", "\x00", "\x01\x1f\x7f", "\n\r\t", "\u2028", "😀", "a/b?c#d%2F", "..", '"\\', " ", "a" * 508, "é" * 300]
     rows = pa.RecordBatch.from_pylist([{"id": key, "name": key} for key in keys], schema=WORDS)
