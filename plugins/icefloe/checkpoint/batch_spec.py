@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, Hash128, SnapshotId
-from icefloe.iceberg.step import LoadPart, Step, StepKind
+from icefloe.iceberg.step import LoadPart, Step
 from icefloe.pipeline.settings import ChangesOption
 
 __all__ = ["PLANNER_VERSION", "BatchSpec", "Identity"]
@@ -105,12 +105,6 @@ class BatchSpec:
         found = [step.change_ordinal for step in self.steps]
         if found != list(range(len(found))):
             raise ValueError(f"the steps of a batch are numbered from 0 without gaps, found {found}")
-
-    @property
-    def start_snapshot_id(self) -> int | None:
-        """``after_snapshot_id`` in the table: negative if another snapshot has the id there."""
-        first = self.steps[0] if self.steps else None
-        return first.start_snapshot_id if first and first.kind is StepKind.STATES else self.after_snapshot_id
 
     @property
     def load_part(self) -> LoadPart | None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from icefloe.api import read_changes
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.verify.sink_rows import WrittenColumns
-from icefloe.batch.verify.table_state import found_batches, rows_at
+from icefloe.batch.verify.table_state import committed_batches, rows_at
 from icefloe.changes.columns import ChangeColumns, plain_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
@@ -212,9 +212,10 @@ def trace_row(session: PipelineSession, sink: Sink | None, given: Sequence[str])
     view = session.checkpoint.look()
     if view.pipeline is None or view.cursor is None:
         raise UsageError(f"{session.pipeline.name} has no batch yet; run it first", pipeline=session.pipeline.name)
-    session, batches = found_batches(session.with_fresh_table())
-    session, cursor = session.with_cursor(view.cursor)
-    return _Trace(session, view.pipeline.identity, given).found(sink, cursor.snapshot_id, batches)
+    session = session.with_fresh_table()
+    History.of(session.table).require_same(view.cursor.snapshot)
+    traced = _Trace(session, view.pipeline.identity, given)
+    return traced.found(sink, view.cursor.snapshot_id, committed_batches(session))
 
 
 class _Trace:

@@ -10,7 +10,6 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.plan_document import plan_url
 from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.checkpoint.records import Cursor, OffsetRecord, Writer
-from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline
@@ -116,17 +115,6 @@ class PipelineSession(PipelinePlaces):
         have delivered since, as if they had expired.
         """
         return replace(self, table=open_table(self.pipeline, self.credentials, self.surroundings))
-
-    def with_cursor(self, cursor: AnyCursor) -> tuple[Self, AnyCursor]:
-        """The session, and a cursor by its snapshot's id in that session's table; see `LoadedTable.found`."""
-        if cursor is None or cursor.snapshot is None:
-            return self, cursor
-        table, snapshot_id = LoadedTable(self.table).found(cursor.snapshot)
-        if snapshot_id == cursor.snapshot_id:
-            return self, cursor
-        # The rest of a load needs the snapshot itself, so it counts as expired then.
-        session = self if cursor.load_part is not None else replace(self, table=table)
-        return session, replace(cursor, snapshot_id=snapshot_id, snapshot=None)
 
     # Kept: a batch asks for it several times, and each time the pipeline file would be checked again.
     @cached_property

@@ -64,7 +64,7 @@ def find_work(session: PipelineSession) -> Work:
     head = history.head(session.pipeline.branch)
     head_id = None if head is None else head.snapshot_id
     view = session.checkpoint.look()
-    _, cursor = session.with_cursor(view.cursor)
+    cursor = view.cursor
     if cursor is None or cursor.is_beginning:
         # Under from_now an empty table is work too: a batch without rows places the cursor before its first snapshot.
         # Otherwise the first run after that snapshot would place it after the first rows.
@@ -75,7 +75,8 @@ def find_work(session: PipelineSession) -> Work:
         # Perhaps another table has the name now. A run stops at that, so that people hear of it.
         has_new = view.pipeline is not None and bool(pipeline_differences(session, view.pipeline))
     else:
-        has_new = head_id != cursor.snapshot_id
+        is_other = head is not None and cursor.snapshot is not None and not cursor.snapshot.is_same(head)
+        has_new = is_other or head_id != cursor.snapshot_id
     return Work(has_open_batch=view.opened is not None, has_new_snapshot=has_new, head_snapshot_id=head_id)
 
 
@@ -269,14 +270,7 @@ class NextBatch:
 
     def require_same_end(self) -> None:
         """Raises if the last snapshot is another one now under the same id."""
-        recorded, up_to_id = self.offset.ending.cursor.snapshot, self.offset.up_to_snapshot_id
-        if recorded is not None and self.table.found(recorded)[1] != up_to_id:
-            raise TerminalError(
-                f"batch {self.offset.batch_number} ends with snapshot {up_to_id}, and the table has another snapshot "
-                "of that id since the batch was opened: its writer took the snapshot back and used its id again; give "
-                "the batch up with icefloe abandon, or choose another range for a backfill",
-                snapshot_id=up_to_id,
-            )
+        self.table.history.require_same(self.offset.ending.cursor.snapshot)
 
 
 def next_batch(
@@ -300,7 +294,7 @@ def next_batch(
         view = view or session.checkpoint.look()
         if view.checkpoint_id is None:
             refuse_other_coordination(session)
-        session, cursor = session.with_fresh_table().with_cursor(view.cursor)
+        session, cursor = session.with_fresh_table(), view.cursor
         table = LoadedTable(session.table)
         opened = view.opened
         if opened is not None and opened.ending.is_move:
@@ -309,6 +303,7 @@ def next_batch(
         if view.pipeline is not None:
             refuse_other_meaning(session, view.pipeline)
         if opened is not None:
+            table.history.require_same(None if cursor is None else cursor.snapshot)
             return _resumed(session, table, opened)
         is_pinned = pipeline.pin and view.checkpoint_id is not None
         name = PipelinePins.branch_of(pipeline.name, str(view.checkpoint_id))

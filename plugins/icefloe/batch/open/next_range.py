@@ -127,7 +127,6 @@ def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor 
         table,
         branch=branch,
         after_snapshot_id=after_snapshot_id,
-        after_was_head=True,
         load=load,
         on_rollback=on_rollback,
     )
@@ -168,13 +167,13 @@ def _up_to_pins(
     if end_id is None:
         return None
     try:
+        table.history.require_same(cursor.snapshot)
         return Passage.find(
             table,
             branch=pipeline.branch,
             after_snapshot_id=cursor.snapshot_id,
             up_to_snapshot_id=end_id,
             was_head=True,
-            after_was_head=True,
             on_rollback=pipeline.on_rollback,
         )
     except (ExpiredHistoryError, NotAnAncestorError):
@@ -206,6 +205,7 @@ def next_range(
         return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None if head is None else head.snapshot_id)
     gap_warning: str | None = None
     try:
+        table.history.require_same(None if cursor is None else cursor.snapshot)
         if cursor is not None and cursor.load_part is not None and cursor.snapshot_id is not None:
             return SnapshotRange.next_part(
                 table, cursor.load_part, snapshot_id=cursor.snapshot_id, max_bytes=pipeline.max_bytes_per_batch

@@ -100,7 +100,7 @@ class PlannedBatch:
 def make_plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> PlannedBatch:
     """Plans a batch from metadata, manifests, and footers of large data files."""
     #   specification -> columns -> files of each step -> map tasks -> header, which names all of them
-    schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.start_snapshot_id)
+    schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.after_snapshot_id)
     shape = _shape(schema, spec, labels)
     scan = ScanPlan.of(table, spec.steps, row_filter=shape.row_filter, by_row_id=shape.has_row_id)
     tasks = _tasks(scan, schema, table, spec)
@@ -147,7 +147,7 @@ def _header(
     )
     route = _route(scan, spec)
     needs_hash_rows = shape.is_identity_carried and route is Route.SHUFFLE
-    ends = [spec.up_to_snapshot_id, spec.start_snapshot_id]
+    ends = [spec.up_to_snapshot_id, spec.after_snapshot_id]
     return Plan(
         icefloe_version=VERSION,
         pipeline=labels.pipeline,

@@ -183,8 +183,7 @@ class CursorChange:
             _require_loaded(found.session, view.cursor)
         if view.pipeline is not None:
             refuse_other_meaning(found.session, view.pipeline)
-        _, cursor = found.session.with_cursor(view.cursor)
-        cursor_id = None if cursor is None else cursor.snapshot_id
+        cursor_id = None if view.cursor is None else view.cursor.snapshot_id
         distance = History.of(found.session.table).cursor_distance(cursor_id, snapshot_id, branch=pipeline.branch)
         if view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:
             return None

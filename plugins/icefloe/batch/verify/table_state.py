@@ -27,7 +27,7 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import LoadPart, Step
 from icefloe.iceberg.table import Table
 
-__all__ = ["found_batches", "rows_at"]
+__all__ = ["committed_batches", "rows_at"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,25 +85,6 @@ def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun
         else:
             found.append(SchemaRun(schema=schema, batches=(batch,)))
     return found[::-1]
-
-
-def found_batches(session: PipelineSession) -> tuple[PipelineSession, list[CommitRecord]]:
-    """The session and `committed_batches`, by the present ids of their snapshots.
-
-    See `LoadedTable.found`: an id that was used again names two states, of which the earlier one has the negative id.
-    """
-    found: list[CommitRecord] = []
-    before: tuple[int | None, int | None] = None, None
-    for batch in committed_batches(session):
-        session, end = session.with_cursor(batch.end)
-        after_id = before[1] if batch.after_snapshot_id == before[0] else batch.after_snapshot_id
-        if batch.outcome is not BatchOutcome.DELIVERED and batch.after_snapshot_id == batch.up_to_snapshot_id:
-            after_id = end.snapshot_id
-        up_to_id, snapshot = end.snapshot_id, end.snapshot
-        ending = replace(batch.ending, cursor=replace(batch.end, snapshot_id=up_to_id, snapshot=snapshot))
-        found.append(replace(batch, after_snapshot_id=after_id, ending=ending))
-        before = batch.up_to_snapshot_id, end.snapshot_id
-    return session, found
 
 
 def committed_batches(session: PipelineSession) -> list[CommitRecord]:

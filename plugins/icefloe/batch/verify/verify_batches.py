@@ -17,8 +17,8 @@ from icefloe.batch.verify.table_state import (
     Replay,
     SchemaRun,
     TableState,
+    committed_batches,
     delivered_shape,
-    found_batches,
     schema_runs,
     since_last_start,
 )
@@ -207,8 +207,7 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
     recorded = session.checkpoint.look().pipeline
     if recorded is not None:
         refuse_other_meaning(session, recorded)
-    session, committed = found_batches(session)
-    batches = since_last_start(committed)
+    batches = since_last_start(committed_batches(session))
     with session.pipeline.with_lines():
         replays = [SchemaRunReplay(session, sink, schema_run) for schema_run in schema_runs(session.table, batches)]
     found = [replay.run(rows_per_slice) for replay in replays]

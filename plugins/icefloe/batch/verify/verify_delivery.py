@@ -29,7 +29,6 @@ from icefloe.batch.verify.table_state import (
     TableState,
     committed_batches,
     delivered_shape,
-    found_batches,
     since_last_start,
 )
 from icefloe.batch.verify.verify_batches import missing_manifests
@@ -38,6 +37,7 @@ from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import Cursor
 from icefloe.errors import TransientError
+from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.sink import Sink
 from icefloe.storage.local_folders import on_local_disk, task_folder
@@ -74,11 +74,10 @@ class _Comparison:
     def __init__(
         self, session: PipelineSession, sink: Sink, view: CheckpointView, cursor: Cursor, identity: Identity
     ) -> None:
-        session, batches = found_batches(session)
-        session, cursor = session.with_cursor(cursor)
+        History.of(session.table).require_same(cursor.snapshot)
         self._session, self._sink, self._position = session, sink, view.position
         self._snapshot_id = cursor.snapshot_id
-        self._batches = since_last_start(batches)
+        self._batches = since_last_start(committed_batches(session))
         # A pipeline of inserts alone has committed a batch that removes rows only if it left some of its steps out.
         is_reduced = session.pipeline.changes == "append_only"
         self._reduced = [batch for batch in self._batches if is_reduced and ChangeType.removed_rows(batch.counts)]
@@ -187,8 +186,8 @@ class _Comparison:
             )
         for _ in range(_LOOKS):
             before = self._session.checkpoint.look()
-            self._session, now = self._session.with_fresh_table().with_cursor(before.cursor)
-            cursor = self._snapshot_id if now is None else now.snapshot_id
+            self._session = self._session.with_fresh_table()
+            cursor = self._snapshot_id if before.cursor is None else before.cursor.snapshot_id
             opened = cursor if before.opened is None else before.opened.spec.up_to_snapshot_id
             remaining = self._differences(found.kept, list(dict.fromkeys([cursor, opened])))
             if self._session.checkpoint.look().position == before.position:

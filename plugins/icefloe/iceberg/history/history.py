@@ -41,8 +41,7 @@ class NotAnAncestorError(TerminalError):
         """The error of a range on a branch; ``up_to_snapshot_id`` is None if the branch has no snapshot."""
         end = "the head" if up_to_snapshot_id is None else f"snapshot {up_to_snapshot_id}"
         return cls(
-            f"snapshot {abs(after_snapshot_id)} is not an ancestor of {end} on branch {branch!r} of table {table}: "
-            f"{reason}"
+            f"snapshot {after_snapshot_id} is not an ancestor of {end} on branch {branch!r} of table {table}: {reason}"
         )
 
 
@@ -160,6 +159,15 @@ class History:
         found = None if snapshot_id is None else self.snapshots.get(snapshot_id)
         return None if found is None else RecordedSnapshot.of(found)
 
+    def require_same(self, recorded: RecordedSnapshot | None) -> None:
+        """Raise if another snapshot has the id of a recorded one."""
+        found = None if recorded is None else self.snapshots.get(recorded.snapshot_id)
+        if recorded is not None and found is not None and not recorded.is_same(found):
+            raise ExpiredHistoryError(
+                f"snapshot {found.snapshot_id} of table {self.table_name} is another one than a batch recorded: its "
+                "writer took that one back and used its id again; give up a batch that is open with icefloe abandon"
+            )
+
     def lineage(self, snapshot_id: int) -> list[Snapshot]:
         """The snapshot and its existing ancestors, newest first."""
         lineage = list(ancestry(self.snapshots, self.snapshot(snapshot_id).snapshot_id))
@@ -177,11 +185,6 @@ class History:
             ancestor_id in (snapshot.snapshot_id, snapshot.parent_snapshot_id)
             for snapshot in ancestry(self.snapshots, snapshot_id)
         )
-
-    def nearest_common_ancestor(self, one_id: int, other_id: int) -> int | None:
-        """The newest existing snapshot from which both descend; one may be the other."""
-        others = {snapshot.snapshot_id for snapshot in ancestry(self.snapshots, other_id)}
-        return next((s.snapshot_id for s in ancestry(self.snapshots, one_id) if s.snapshot_id in others), None)
 
     def lag(self, *, branch: str = MAIN, cursor_snapshot_id: int | None, is_loading: bool = False) -> Lag:
         """The lag of a cursor; None is before the first snapshot.
@@ -249,8 +252,6 @@ class History:
         """The error of a range that reaches back beyond ``oldest`` to ``snapshot_id`` (None: to the start)."""
         if snapshot_id is None:
             since = "the start of its history"
-        elif snapshot_id < 0:
-            since = f"snapshot {-snapshot_id}, whose writer took it back and used its id again"
         elif snapshot_id in self.snapshots:
             since = f"snapshot {snapshot_id}, because the snapshots after it have expired"
         else:

@@ -4,8 +4,7 @@ import json
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import partial
@@ -17,12 +16,10 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalog_errors import decoded_metadata, reading_metadata
 from icefloe.iceberg.catalog.file_io import FileGoneError, data_file_input, exact, reading_data_file
 from icefloe.iceberg.history.history import MAIN, BranchMove, ExpiredHistoryError, History, is_replace
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, DeleteEntry, EntryStatus, ManifestFile, ManifestReader
-from icefloe.iceberg.step import RecordedSnapshot
 from icefloe.iceberg.table import table_name
 from icefloe.iceberg.unreadable import refuse_encrypted
 from icefloe.storage.requests import map_parallel
@@ -220,32 +217,6 @@ class LoadedTable:
         if position < len(moves):
             _check_gap(self.history, self.manifests, moves[:position], moves[position], timestamp)
         return self.history.snapshot(moves[position - 1].snapshot_id).snapshot_id if position else None
-
-    def found(self, recorded: RecordedSnapshot) -> tuple[Table, int]:
-        """The table, and the id that a recorded snapshot has in it.
-
-        If its writer has used the id for another snapshot, the recorded one gets a negative id. It counts as expired if
-        its manifest list cannot be read.
-        """
-        table, snapshot_id, path = self._table, recorded.snapshot_id, recorded.manifest_list
-        found = self.metadata.snapshot_by_id(snapshot_id)
-        if found is None or recorded.is_same(found):
-            return table, snapshot_id
-        is_there, own_id = False, -snapshot_id
-        # An id may have been used more than twice.
-        while (earlier := self.metadata.snapshot_by_id(own_id)) is not None:
-            if recorded.is_same(earlier):
-                return table, own_id
-            own_id -= 1
-        if path != found.manifest_list:
-            # A file that may not be read is as good as gone.
-            with suppress(TerminalError), reading_metadata(self.name, f"manifest list of snapshot {snapshot_id}", path):
-                is_there = self.io.new_input(path).exists()
-        if is_there:
-            left = found.model_copy(update=asdict(recorded) | {"snapshot_id": own_id, "summary": None})
-            metadata = self.metadata.model_copy(update={"snapshots": [*self.metadata.snapshots, left]})
-            table = Table(table.name(), metadata, table.metadata_location, table.io, table.catalog, table.config)
-        return table, own_id
 
 
 def _moves(history: History, branch: str) -> Sequence[BranchMove]:

@@ -259,7 +259,7 @@ class SnapshotRange:
         if snapshot is None:
             raise ExpiredHistoryError(
                 f"the initial load of table {table.name} has delivered {delivered.stop_file} of {delivered.num_files} "
-                f"files of snapshot {abs(snapshot_id)}, which has expired, was taken back or is not given"
+                f"files of snapshot {snapshot_id}, which has expired or is not given"
             )
         step = Step.initial(snapshot_id, timestamp_ms=snapshot.timestamp_ms)
         rest = replace(delivered, first_file=delivered.stop_file, stop_file=delivered.num_files)

@@ -1,13 +1,13 @@
 """Columns by dotted names, nested in structs but not in lists or maps."""
 
 import difflib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.types import NestedField, StructType
 
 from icefloe.errors import TerminalError
@@ -147,19 +147,10 @@ def selected_schema(schema: Schema, names: Sequence[str]) -> Schema:
     for name in names:
         if name not in known:
             raise _unselectable(schema, name, known)
-    # Two schemas, because one refuses identifier fields that it does not have.
-    fields = list(_within(schema.fields, {known[name].field_id for name in names}))
-    selected = Schema(*fields)
-    identifiers = [field_id for field_id in schema.identifier_field_ids if field_id in selected.field_ids]
-    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=identifiers)
-
-
-def _within(fields: Iterable[NestedField], ids: Collection[int]) -> Iterable[NestedField]:
-    for field in fields:
-        if field.field_id in ids:
-            yield field
-        elif isinstance(field.field_type, StructType) and (inner := list(_within(field.field_type.fields, ids))):
-            yield field.model_copy(update={"field_type": StructType(*inner)})
+    paths = struct_paths(schema)
+    wanted = [paths[known[name].field_id] for name in names]
+    ids = {field_id for field_id, path in paths.items() if any(path[: len(each)] == each for each in wanted)}
+    return prune_columns(schema, ids)
 
 
 def _unselectable(schema: Schema, name: str, known: Iterable[str]) -> TerminalError:
