@@ -15,8 +15,8 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef
 from pyiceberg.table.snapshots import SnapshotLogEntry
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 
-from icefloe.iceberg.catalog import table_refs
 from icefloe.iceberg.catalog.confined_io import ConfinedIO
+from icefloe.iceberg.history import pins as table_pins
 from simulation.promises import Places
 from simulation.store import Process
 from simulation.table import Heads, TableStates, table_states, version_of
@@ -50,8 +50,8 @@ def present_table(states: TableStates, process: Process) -> Table:
 def with_catalog() -> Iterator[None]:
     """Commits of branches and tags wait for nothing as long as the context lasts."""
     with ExitStack() as stack:
-        stack.enter_context(patch.object(table_refs, "Patience", _AtOnce))
-        stack.enter_context(patch.object(table_refs, "_PAUSES_SECONDS", (0.0,) * 5))
+        stack.enter_context(patch.object(table_pins, "Patience", _AtOnce))
+        stack.enter_context(patch.object(table_pins, "_PAUSES_SECONDS", (0.0,) * 5))
         yield
 
 

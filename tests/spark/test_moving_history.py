@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.iceberg.history.history import UnknownBranchError
+from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.step import StepKind
 from spark.moving_table import (
     CreateTable,
@@ -59,7 +59,7 @@ def test_a_branch_as_source_that_is_replaced_and_made_again(table: SparkTable, t
     check_steps(table, on_branch, fifth, branch="audit")
     check_batch(workshop, table, [fifth], [StepKind.STATES])
     table.sql("ALTER TABLE {table} DROP BRANCH audit")
-    with pytest.raises(UnknownBranchError, match="'audit'; its branches are"):
+    with pytest.raises(UnknownTableError, match="'audit'; its branches are"):
         workshop.prepare()
     table.sql(f"ALTER TABLE {{table}} CREATE BRANCH audit AS OF VERSION {third}")
     table.lab.sql(f"DELETE FROM {table.name}.branch_audit WHERE id = 25")

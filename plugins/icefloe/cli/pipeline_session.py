@@ -16,13 +16,12 @@ from icefloe.checkpoint.log import Checkpoint, owner_of
 from icefloe.checkpoint.records import Writer
 from icefloe.cli.screen import Screen
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline
 
 logger = logging.getLogger(__name__)
 
-TABLE_IS_MISSING: Final = (UnknownTableError, UnknownBranchError)
+TABLE_IS_MISSING: Final = (UnknownTableError,)
 """The errors of a table or branch that a pipeline with ``wait_for_table`` waits for."""
 _BOUNDS: Final = ("after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "up_to_timestamp")
 

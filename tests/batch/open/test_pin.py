@@ -14,9 +14,9 @@ from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog import table_refs
-from icefloe.iceberg.catalog.table_refs import EVER_MS
+from icefloe.iceberg.history import pins as table_pins
 from icefloe.iceberg.history.history import ExpiredHistoryError
+from icefloe.iceberg.history.pins import EVER_MS
 from support.pipelines.workshop import Workshop
 
 RIGHT = r"pin: true needs the right to commit to table db\.events"
@@ -127,7 +127,7 @@ def test_pins_are_let_go_by_the_first_run_without_them(pinned: Workshop) -> None
 def test_a_commit_of_somebody_else_in_between_is_no_failure(
     pinned: Workshop, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(table_refs, "_PAUSES_SECONDS", (0.0,) * 3)
+    monkeypatch.setattr(table_pins, "_PAUSES_SECONDS", (0.0,) * 3)
     commit, errors = SqlCatalog.commit_table, [error, error]
 
     def fail_twice(*arguments: Any) -> Any:

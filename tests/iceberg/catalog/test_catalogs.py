@@ -168,9 +168,6 @@ KINDS = ("bigquery", "dynamodb", "glue", "hive", "in-memory", "rest", "sql")
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"type": "hadoop", "warehouse": "file:///x"}, "the type hadoop, one that PyIceberg does not know: register"),
-        ({"type": "Nessie"}, "the type nessie, one that PyIceberg does not know: write type: rest"),
-        ({"type": "jdbc"}, "the type jdbc, one that PyIceberg does not know: write type: sql"),
         ({"type": SECRET}, f"a type that PyIceberg does not know: write one of {', '.join(KINDS)}"),
         ({"warehouse": "s3://x"}, f"no type, and a uri that PyIceberg does not know: write one of {', '.join(KINDS)}"),
         ({"uri": f"catalog.example.com/{SECRET}"}, "no type, and a uri that PyIceberg does not know"),

@@ -14,7 +14,7 @@ WRONG = {
     ),
     "a key twice": (
         f"catalog:\n  lab:\n    token: {SECRET}\n    token: {SECRET}\n".encode(),
-        "Error",
+        "Disallowed",
     ),
     "a flow mapping": (f"catalog: {{lab: {{token: {SECRET}}}}}\n".encode(), "FlowMappingDisallowed"),
     "a list": (f"- token: {SECRET}\n".encode(), "AttributeError"),

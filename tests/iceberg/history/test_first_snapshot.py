@@ -7,7 +7,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, SnapshotLogEntry, Summary
 
 from icefloe.errors import TransientError
-from icefloe.iceberg.history.history import ExpiredHistoryError, UnknownBranchError
+from icefloe.iceberg.catalog.catalogs import UnknownTableError
+from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.loaded_table import LoadedTable, SnapshotOrigin, origin_of
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows, snapshot_ids
@@ -82,7 +83,7 @@ def test_on_a_tag_and_another_branch_the_times_of_the_lineage_count(tmp_path: Pa
     times = [datetime.fromtimestamp(each / 1000, UTC) for each in committed]
     assert [snapshot_at(table, each, branch="v1") for each in times[:3]] == [ids[0], ids[1], ids[1]]
     assert [snapshot_at(table, each, branch="audit") for each in times] == [ids[0]] * 3 + snapshot_ids(table)[-1:]
-    with pytest.raises(UnknownBranchError):
+    with pytest.raises(UnknownTableError):
         snapshot_at(table, NOON, branch="dev")
 
 

@@ -6,10 +6,10 @@ from pyiceberg.table import Table
 
 from iceberg.scan.planned_ranges import appended, as_replace
 from icefloe.errors import TerminalError
+from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import (
     ExpiredHistoryError,
     NotAnAncestorError,
-    UnknownBranchError,
 )
 from icefloe.iceberg.history.loaded_table import MetadataLog
 from icefloe.iceberg.scan.steps import SnapshotRange
@@ -73,7 +73,7 @@ def test_branches_and_tags_have_their_own_histories_and_unknown_ones_are_named(t
             plan_range(table, branch=branch, up_to_snapshot_id=foreign)
     with pytest.raises(NotAnAncestorError, match=f"{on_audit} is not an ancestor of snapshot {on_main} on"):
         plan_range(table, after_snapshot_id=on_audit)
-    with pytest.raises(UnknownBranchError, match=r"'dev'; its branches are audit, main, its tags v1"):
+    with pytest.raises(UnknownTableError, match=r"'dev'; its branches are audit, main, its tags v1"):
         plan_range(table, branch="dev")
     with pytest.raises(NotAnAncestorError, match="has no snapshot 42"):
         plan_range(table, up_to_snapshot_id=42)

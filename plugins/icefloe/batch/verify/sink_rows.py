@@ -18,7 +18,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.iceberg.schemas.column_paths import IdentifierColumns
-from icefloe.iceberg.schemas.table_schema import TableSchema, covering_schema
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.sink import Sink
 
 __all__ = ["WrittenColumns"]
@@ -112,7 +112,7 @@ class WrittenColumns:
         began = offset.follows.snapshot if offset.follows is not None else None
         latest = max(recorded.schema_id, recorded.schema_id if began is None else began.schema_id or 0)
         others = [schema for schema_id, schema in schemas.items() if schema_id <= latest]
-        return TableSchema.of(covering_schema(schemas[recorded.schema_id], others), metadata.name_mapping())
+        return TableSchema.covering(schemas[recorded.schema_id], others, metadata.name_mapping())
 
 
 _LIVE: Final = pa.array(["INSERT", "UPDATE_AFTER"])

@@ -7,8 +7,7 @@ Read in this order:
 - `bounded_rest`: PyIceberg's REST catalog with timeouts
 - `file_io`: opens files; errors of storage become ours
 - `confined_io`: opens nothing outside of a table's places
-- `table_refs`: the only commits to a table, of branches and tags
 - `catalog_errors`: errors of catalogs and metadata files; bounds of what is decoded
 """
 
-__all__ = ["catalog_errors", "catalogs", "confined_io", "file_io", "pyiceberg_configuration", "table_refs"]
+__all__ = ["catalog_errors", "catalogs", "confined_io", "file_io", "pyiceberg_configuration"]

@@ -81,20 +81,11 @@ _URIS: Final = {
     CatalogType.SQL: (re.compile(r"(?!jdbc)[a-z0-9]+(\+\w+)?://"), "postgresql+psycopg2://host/database"),
 }
 """The form of the uri by the type of catalog, and an example."""
-_OTHER_TYPES: Final = {
-    "hadoop": "register the tables of its folder in a catalog of type rest or sql, and name that one",
-    "jdbc": "write type: sql, and a uri such as postgresql+psycopg2://host/database in place of jdbc:postgresql:",
-    "nessie": "write type: rest, and the uri of Nessie's REST service, such as https://nessie.example.com/iceberg",
-}
-"""Types that other programs have, and what to write here."""
 _NOT_THERE: Final = (NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError)
 
 
 class UnknownTableError(TerminalError):
-    """The catalog has no such table."""
-
-    catalog: str
-    table: str
+    """The catalog has no such table, or the table no such branch."""
 
 
 def load_table(
@@ -206,10 +197,11 @@ def _kind(name: str, properties: Mapping[str, Any]) -> CatalogType:
     fitting = next((kind for kind, (form, _) in _URIS.items() if form.match(uri)), None)
     kind = known.get(given) if given else fitting
     if kind is None:
-        found = "a type" if given else "no type, and a uri"
-        found = f"the type {given}, one" if given in _OTHER_TYPES else found
-        advice = _OTHER_TYPES.get(given, f"write one of {', '.join(sorted(known))}")
-        raise TerminalError(f"catalog {name!r} has {found} that PyIceberg does not know: {advice}", key="catalog.type")
+        raise TerminalError(
+            f"catalog {name!r} has {'a type' if given else 'no type, and a uri'} that PyIceberg does not know: write "
+            f"one of {', '.join(sorted(known))}",
+            key="catalog.type",
+        )
     if kind in _URIS and not _URIS[kind][0].match(uri):
         raise TerminalError(
             f"catalog {name!r} of type {kind.value} has {'a uri of another form' if uri else 'no uri'}: write one such "

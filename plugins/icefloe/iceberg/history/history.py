@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from pyiceberg.table import Table
-from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.history.expiry import next_expiry_ms
+from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.summaries import changed_records, deletes_added, summary_row_delta, total_records
 from icefloe.iceberg.step import RecordedSnapshot, Step
 from icefloe.iceberg.table import ancestry, table_name
-from icefloe.units import time_of_ms
+from icefloe.units import natural, time_of_ms
 
 __all__ = [
     "MAIN",
@@ -20,15 +21,10 @@ __all__ = [
     "ExpiredHistoryError",
     "History",
     "NotAnAncestorError",
-    "UnknownBranchError",
     "is_replace",
 ]
 
 MAIN = "main"
-
-
-class UnknownBranchError(TerminalError):
-    """The table has no such branch."""
 
 
 class NotAnAncestorError(TerminalError):
@@ -127,16 +123,18 @@ class History:
         """The snapshot that a branch or tag points to; None for ``main`` of a table without any.
 
         Raises:
-            UnknownBranchError: there is no such branch or tag.
+            UnknownTableError: there is no such branch or tag.
         """
         ref = self.refs.get(branch)
         if ref is None and branch == MAIN:
             return None
         if ref is None:
             tags = sorted(name for name in self.refs if self.is_tag(name))
-            raise UnknownBranchError(
+            raise UnknownTableError(
                 f"table {self.table_name} has no branch {branch!r}; its branches are "
-                f"{', '.join(sorted({MAIN, *self.refs} - {*tags}))}" + (f", its tags {', '.join(tags)}" if tags else "")
+                f"{', '.join(sorted({MAIN, *self.refs} - {*tags}))}"
+                + (f", its tags {', '.join(tags)}" if tags else ""),
+                table=self.table_name,
             )
         return self.snapshot(ref.snapshot_id)
 
@@ -284,3 +282,76 @@ def commits_after(lineage: Sequence[Snapshot], after_snapshot_id: int) -> tuple[
 def is_replace(snapshot: Snapshot) -> bool:
     """True if a snapshot says that it changed no row."""
     return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
+
+
+_MAX_SNAPSHOT_AGE: Final = "history.expire.max-snapshot-age-ms"
+_MIN_SNAPSHOTS: Final = "history.expire.min-snapshots-to-keep"
+_MAX_REF_AGE: Final = "history.expire.max-ref-age-ms"
+_FIVE_DAYS_MS: Final = 5 * 24 * 60 * 60 * 1000
+_EVER: Final = 2**63 - 1
+_LATEST: Final = 253_402_300_799_999
+"""The last millisecond that can be written as a date; Iceberg's own "never" is far later."""
+
+
+def next_expiry_ms(
+    snapshots: Mapping[int, Snapshot],
+    refs: Mapping[str, SnapshotRef],
+    properties: Mapping[str, object],
+    snapshot_id: int,
+) -> int | None:
+    """See `History.next_expiry_ms`.
+
+    Source: the table spec, "Snapshot Retention Policy" and "Snapshot References", and RemoveSnapshots of Iceberg 1.11.
+    """
+    if snapshot_id not in snapshots:
+        return None
+    max_age = _number(properties, _MAX_SNAPSHOT_AGE, _FIVE_DAYS_MS)
+    unreferenced = snapshots[snapshot_id].timestamp_ms + max_age
+    kept = [_kept_by(name, ref, snapshot_id, snapshots, properties) for name, ref in refs.items()]
+    at = max((until for until in kept if until is not None), default=unreferenced)
+    return None if at > _LATEST else at
+
+
+def kept_until_ms(timestamps_ms: list[int], *, min_snapshots: int, max_age_ms: int) -> int:
+    """Time until which a branch keeps the last of some snapshots from its head on.
+
+    It keeps ``min_snapshots`` from the head, then young ones up to the first that is too old.
+
+    >>> day = 86_400_000
+    >>> kept_until_ms([9 * day, 4 * day, 2 * day], min_snapshots=1, max_age_ms=5 * day) // day
+    7
+    >>> kept_until_ms([9 * day, 4 * day], min_snapshots=2, max_age_ms=5 * day) > 2**62
+    True
+    """
+    by_age = timestamps_ms[max(1, min_snapshots) :]
+    return min((timestamp_ms + max_age_ms for timestamp_ms in by_age), default=_EVER)
+
+
+def _kept_by(
+    name: str, ref: SnapshotRef, snapshot_id: int, snapshots: Mapping[int, Snapshot], properties: Mapping[str, object]
+) -> int | None:
+    """None if it does not lead there."""
+    lineage = list(ancestry(snapshots, ref.snapshot_id))
+    if ref.snapshot_ref_type is SnapshotRefType.TAG:
+        lineage = lineage[:1]
+    ids = [snapshot.snapshot_id for snapshot in lineage]
+    if snapshot_id not in ids:
+        return None
+    lineage = lineage[: ids.index(snapshot_id) + 1]
+    until = kept_until_ms(
+        [snapshot.timestamp_ms for snapshot in lineage],
+        min_snapshots=ref.min_snapshots_to_keep or _number(properties, _MIN_SNAPSHOTS, 1),
+        max_age_ms=ref.max_snapshot_age_ms or _number(properties, _MAX_SNAPSHOT_AGE, _FIVE_DAYS_MS),
+    )
+    if name == MAIN_BRANCH:
+        return until
+    # A branch can expire as a whole. The snapshot is then kept as long as any that no branch leads to.
+    ref_goes = lineage[0].timestamp_ms + (ref.max_ref_age_ms or _number(properties, _MAX_REF_AGE, _EVER))
+    unreferenced = lineage[-1].timestamp_ms + _number(properties, _MAX_SNAPSHOT_AGE, _FIVE_DAYS_MS)
+    return until if until <= ref_goes else max(ref_goes, unreferenced)
+
+
+def _number(properties: Mapping[str, object], key: str, default: int) -> int:
+    """Not a number counts as absent: a forecast should not fail over it."""
+    value = natural(str(properties.get(key, default)))
+    return default if value is None else value

@@ -65,9 +65,8 @@ class TableSchema:
         """
         own = _schema_at(metadata, snapshot_id)
         before = schemas_before(metadata, (snapshot_id, after_snapshot_id))
-        columns = covering_schema(own, before)
         try:
-            return cls.of(columns, metadata.name_mapping())
+            return cls.covering(own, before, metadata.name_mapping())
         except NotBuiltError as error:
             raise error.restated(f"the table at {metadata.location} cannot be read: {error.sentence}") from error
 
@@ -75,6 +74,11 @@ class TableSchema:
     def of(cls, columns: Schema, name_mapping: NameMapping | None = None) -> Self:
         """A schema with exactly these columns."""
         return cls(columns=columns, name_mapping=name_mapping, arrow=arrow_schema(columns))
+
+    @classmethod
+    def covering(cls, columns: Schema, others: Sequence[Schema], name_mapping: NameMapping | None) -> Self:
+        """A schema with these columns, as wide as in the others."""
+        return cls.of(covering_schema(columns, others), name_mapping)
 
     @classmethod
     def from_json(cls, schema: Mapping[str, object], *, name_mapping: Sequence[Mapping[str, object]] | None) -> Self:

@@ -25,7 +25,6 @@ from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.flow import FlowTask, Route
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections import master_of, resolve_credentials
 from icefloe.orchestration.tasks.plugin_parts import current_writer
 from icefloe.orchestration.tasks.task_documents import CommittedBatch, NothingToDo, PlanResult
@@ -57,7 +56,7 @@ def work_of(pipeline: Pipeline) -> Work:
     with absent_table_is_transient(pipeline):
         try:
             return find_work(_session(pipeline))
-        except (UnknownTableError, UnknownBranchError):
+        except UnknownTableError:
             if pipeline.wait_for_table:
                 return _NOTHING
             raise
@@ -75,7 +74,7 @@ def plan_batch(
                 logger.warning("%s: %s", pipeline.name, phases.advice)
             phases.check_session(session)
             opened = open_and_plan(session, request, cores=phases.cores)
-        except (UnknownTableError, UnknownBranchError):
+        except UnknownTableError:
             if not pipeline.wait_for_table:
                 raise
             return _nothing_to_do(pipeline, "its table or branch is not there yet")
