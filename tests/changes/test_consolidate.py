@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from changes.hash_values import colliding_hashes, hashes_of
 from icefloe.changes import consolidate as consolidate_module
-from icefloe.changes.consolidate import consolidate, surviving_rows
+from icefloe.changes.consolidate import HashGroups, consolidate, surviving_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
 SIDES = st.lists(colliding_hashes, max_size=40)
@@ -84,3 +84,9 @@ def test_weights_add_up_by_row_and_ordinal(rows):
     found = {(values[position], ordinals[position]): total for position, total in zip(positions, sums, strict=True)}
     assert found == {group: total for group, total in expected.items() if total}
     assert positions.tolist() == sorted(rows.index(next(row for row in rows if row[:2] == group)) for group in found)
+
+
+def test_rows_of_two_ordinals_that_share_the_sort_key_are_distinguished():
+    gamma = 0x9E3779B97F4A7C15  # an ordinal's factor in the sorted key
+    groups = HashGroups.of(hashes_of([7 + gamma, 7, 7 + gamma, 7]), np.array([0, 1, 0, 1], np.int32))
+    assert [part.tolist() for part in np.split(groups.order, groups.starts[1:])] == [[0, 2], [1, 3]]

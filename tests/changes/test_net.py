@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changes.hash_values import KEY, colliding_hashes, hashes_of
+from changes.hash_values import KEY
 from changes.net_states import net_of_states
 from changes.reference_row_hash import row_hash
 from icefloe.changes.columns import ChangeType
@@ -100,36 +100,3 @@ def test_net_changes_are_the_last_state_against_the_first(history, random, has_i
     states = states_of(history)
     found = delivered(handed_on(states, random), has_identity=has_identity)
     assert found == list(expected(states, has_identity=has_identity))
-
-
-ROWS = st.lists(
-    st.tuples(colliding_hashes, st.integers(0, 3), st.integers(-2, 2).filter(bool)),
-    max_size=30,
-    unique_by=lambda row: row[:2],
-)
-
-
-@settings(deadline=None)
-@given(ROWS, st.randoms(use_true_random=False))
-def test_hashes_that_share_a_lane_are_not_taken_for_each_other(rows, random):
-    values, ordinals, weights = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [])
-    identity_of = {value: random.choice([0, 1, 2**64, 2**64 + 1]) for value in values}
-    identities = [identity_of[value] for value in values]
-    positions, sums, last = net_changes(
-        row_hashes=hashes_of(values),
-        identity_hashes=hashes_of(identities),
-        change_ordinals=np.array(ordinals, np.int32),
-        weights=np.array(weights, np.int64),
-    )
-    total = Counter()
-    for value, _, weight in rows:
-        total[value] += weight
-    assert {values[place]: weight for place, weight in zip(positions, sums, strict=True)} == {
-        value: weight for value, weight in total.items() if weight
-    }
-    assert positions.tolist() == sorted(values.index(value) for value, weight in total.items() if weight)
-    assert last.tolist() == [
-        max(ordinal for ordinal, other in zip(ordinals, identities, strict=True) if other == identities[place])
-        for place in positions
-    ]
-    assert (positions.dtype, sums.dtype, last.dtype) == (np.dtype(np.int64), np.dtype(np.int64), np.dtype(np.int32))

@@ -21,7 +21,7 @@ from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.dynamodb_table import may_pass
 from icefloe.units import format_bytes
 
-__all__ = ["decoded_metadata", "reading_metadata"]
+__all__ = ["catalog_errors", "decoded_metadata", "reading_metadata"]
 
 # By name, because clients of catalogs are optional packages, and some of them take a while to import.
 _TRANSIENT: Final = frozenset({
