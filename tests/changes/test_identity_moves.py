@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changes.hash_values import colliding_hashes, hashes_of, numbers
-from icefloe.changes.updates import SharedWeights, combined_hashes
+from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 
 ROWS = st.lists(
     st.tuples(colliding_hashes, colliding_hashes, st.integers(0, 1), st.sampled_from([-3, -2, -1, 1, 2, 3])),

@@ -80,9 +80,10 @@ def expected(states, *, has_identity):
             for side in (change.deletes, change.inserts)
         )
         pairs = change.pairs if has_identity else 0
-        for images in zip(deletes[:pairs], inserts[:pairs], strict=True):
+        alone = len(deletes) - pairs
+        yield from (("DELETE", change.change_ordinal, row) for row in deletes[:alone])
+        for images in zip(deletes[alone:], inserts[:pairs], strict=True):
             yield from zip(("UPDATE_BEFORE", "UPDATE_AFTER"), [change.change_ordinal] * 2, images, strict=True)
-        yield from (("DELETE", change.change_ordinal, row) for row in deletes[pairs:])
         yield from (("INSERT", change.change_ordinal, row) for row in inserts[pairs:])
 
 

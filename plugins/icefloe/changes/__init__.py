@@ -35,9 +35,10 @@ Read in this order:
 - `columns`: the change columns, rows as Python's values, and rows that were only copied
 - `row_hash`: one keyed hash of 128 bits for rows, equal everywhere
 - `consolidate`: rows grouped by all 128 bits of their hash, and weights of equal rows added up
-- `updates`: weights over a whole batch; update pairs, in the order of delivery; moves from one identity to another
+- `updates`: weights over a whole batch; update pairs, in the order of delivery
 - `alignment`: equal rows at equal positions, and likely pairs of rows by a few columns
 - `hash_index`: hashes found again among others, and slices of hashes that fit at once
+- `identity_moves`: equal rows of different identities that cancel
 """
 
 __all__ = [
@@ -45,5 +46,6 @@ __all__ = [
     "columns",
     "consolidate",
     "hash_index",
+    "identity_moves",
     "updates",
 ]

@@ -26,8 +26,8 @@ from icefloe.batch.plan_document import moves_key
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError, load_coalesce_plan
 from icefloe.batch.sums import Sums
 from icefloe.changes.consolidate import consolidate
+from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.changes.updates import SharedWeights, combined_hashes
 from icefloe.errors import TerminalError
 from icefloe.shuffle.block_file import SpilledRows
 from icefloe.shuffle.blocks import HashRows

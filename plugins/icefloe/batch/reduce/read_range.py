@@ -19,8 +19,9 @@ from icefloe.batch.sums import Sums
 from icefloe.changes.alignment import aligned_batches
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate
+from icefloe.changes.identity_moves import combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.changes.updates import combined_hashes, net_changes, pair_updates
+from icefloe.changes.updates import net_changes, pair_updates
 from icefloe.shuffle.blocks import BlockRows, HashRows
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.requests import Requests
