@@ -15,7 +15,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,6 @@ from icefloe.batch.reduce.moves import write_moves
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.flow import Phase
 from icefloe.memory_pool import share_heap
-from icefloe.shuffle import map_output
 from support.fakes.peak_memory import peak_kib
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import SCHEMA
@@ -91,9 +89,7 @@ def shuffled(folder: Path, bed: str, rows: int, *, transfer: str = "store") -> O
     workshop.deliver()
     workshop.replace(made(1, rows // 2))
     batch = workshop.open()
-    # Otherwise map tasks divide the partition, and several tasks read it.
-    with patch.object(map_output, "hot_partitions", return_value=()):
-        batch.run(Phase.SHUFFLE_WRITE)
+    batch.run(Phase.SHUFFLE_WRITE)
     for each in batch.coalesce().plan.hash_ranges:
         write_moves(batch.batch_folder, each.range_id, epoch=0)
     return batch

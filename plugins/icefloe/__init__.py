@@ -19,8 +19,7 @@ The house from the top; a room imports only rooms below it (docs/developers/arch
 - `documents`: JSON documents that pass between processes
 - `redacted_output`: errors and logs without secrets
 - `memory_pool`: one heap for what Arrow, NumPy and Python take
-- `patience`: calls with a time limit
-- `threads`: threads that begin or raise
+- `patience`: calls with a time limit or in several threads
 - `flow`: the tasks of a batch and their order
 - `units`: sizes and durations as text
 - `errors`: the root of all errors and its families

@@ -12,8 +12,8 @@ from threading import Lock
 from typing import Any
 
 from icefloe.cli.command_line import main
-from icefloe.storage.keys import join_url
 from icefloe.storage.object_store import ObjectStore
+from icefloe.storage.store import join_url
 from support.fakes.stores import kill_process
 
 

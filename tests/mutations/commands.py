@@ -26,5 +26,5 @@ COMMANDS: Final = (
     Mutation(name="a pipeline file may hold what errors hide", function="looks_secret", kind=Kind.NEVER, place=2,
              suite=("tests/pipeline/test_secret.py",)),
     Mutation(name="calls of a thread that died count as made", function="_wait_for", kind=Kind.NEVER, place=2,
-             suite=("tests/test_threads.py",)),
+             suite=("tests/test_patience.py",)),
 )  # fmt: skip

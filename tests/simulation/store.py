@@ -15,9 +15,8 @@ from icefloe.pipeline import pipeline_file
 from icefloe.sinks import sink
 from icefloe.sinks.sink import Sink
 from icefloe.storage.dynamodb_store import CoordinatedStore
-from icefloe.storage.keys import check_key
 from icefloe.storage.requests import Requests
-from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
+from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject, check_key
 from simulation.scheduler import Actor, Fault
 from simulation.world import ROOT, AnyHome, Home, Items, Objects, World
 from support.sinks.index_sink import IndexSink

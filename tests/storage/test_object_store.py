@@ -12,10 +12,10 @@ from obstore.exceptions import AlreadyExistsError
 from obstore.store import MemoryStore
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.storage.keys import coalesce_ranges, cut_ranges
 from icefloe.storage.location import open_store
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests, RequestTotals
+from icefloe.storage.store import coalesce_ranges, cut_ranges
 from icefloe.storage.store_errors import StorePlace
 from storage.contract import Behind, StoreContract
 from support.missing import missing

@@ -7,8 +7,7 @@ from typing import Final, TypeVar
 from icefloe.checkpoint.records import CommitRecord, OffsetRecord, OwnerRecord, PipelineRecord
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError, UsageError
-from icefloe.storage.keys import join_url
-from icefloe.storage.store import Store
+from icefloe.storage.store import Store, join_url
 
 __all__ = ["backfill_prefix", "report_key"]
 

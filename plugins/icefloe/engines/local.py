@@ -5,8 +5,8 @@ from itertools import count
 from typing import TypeVar
 
 from icefloe.batch.open.cores import tasks_at_once
+from icefloe.patience import map_in_threads
 from icefloe.pipeline.settings import ShuffleSettings
-from icefloe.threads import map_in_threads
 
 __all__ = ["LocalEngine"]
 

@@ -3,4 +3,4 @@
 - `hidden`: values that this process hides, in all their forms
 """
 
-__all__ = ["hidden", "secret_values"]
+__all__ = ["hidden"]

@@ -44,10 +44,9 @@ from icefloe.sinks.parquet_files import (
     write_parquet_files,
 )
 from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink
-from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import local_folders, task_folder
 from icefloe.storage.location import probe, store_time
-from icefloe.storage.store import KeyMissingError, Store, StoredObject
+from icefloe.storage.store import KeyMissingError, Store, StoredObject, join_url
 
 __all__ = ["ChangeFiles"]
 

@@ -12,8 +12,7 @@ from icefloe.changes.columns import ChangeType
 from icefloe.documents import STRICT, Hash128, SnapshotId, digest_of, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin
-from icefloe.storage.keys import join_url
-from icefloe.storage.store import Store
+from icefloe.storage.store import Store, join_url
 from icefloe.units import natural
 
 __all__ = [

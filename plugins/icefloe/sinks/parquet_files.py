@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError, lack_of_memory_named, one_line
-from icefloe.storage.keys import join_url
 from icefloe.storage.local_folders import on_local_disk
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import KeyMissingError, Store, join_url
 
 _OFFSET_BYTES = 8
 GROUP_ROWS: Final = 1 << 18

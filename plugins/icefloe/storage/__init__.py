@@ -2,8 +2,7 @@
 
 Read in this order:
 
-- `store`: the contract
-- `keys`: keys of objects; ranges of bytes, and local files that become values
+- `store`: the contract; keys of objects, ranges of bytes, and local files that become values
 - `location`: from a URL to a store, which is tried before it is used
 - `options`: options of stores and tables, checked before obstore takes them
 - `object_store`: stores on obstore
@@ -19,7 +18,6 @@ Read in this order:
 
 __all__ = [
     "dynamodb_table",
-    "keys",
     "local_folders",
     "location",
     "options",

@@ -11,9 +11,8 @@ from typing import Any, Final, Self
 
 from icefloe.errors import TerminalError
 from icefloe.storage.dynamodb_table import DynamodbTable, primary_key
-from icefloe.storage.keys import ByteRange, join_url, mapped_file
 from icefloe.storage.requests import Requests
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import ByteRange, KeyMissingError, Store, join_url, mapped_file
 
 MOST_INLINE_BYTES: Final = 350 * 2**10
 """Largest value that an item holds itself. An item has at most 400 KB, with the names of its attributes."""

@@ -19,8 +19,19 @@ from icefloe.storage.dynamodb_items import (
     StoredValues,
     key_of_name,
 )
-from icefloe.storage.keys import ByteRange, check_folder, check_key, coalesce_ranges, file_size, join_url, mapped_file
-from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
+from icefloe.storage.store import (
+    ByteRange,
+    KeyMissingError,
+    RangeMissingError,
+    Store,
+    StoredObject,
+    check_folder,
+    check_key,
+    coalesce_ranges,
+    file_size,
+    join_url,
+    mapped_file,
+)
 
 Found = TypeVar("Found")
 logger = logging.getLogger(__name__)

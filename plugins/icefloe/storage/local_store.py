@@ -16,10 +16,9 @@ from uuid import uuid4
 from obstore import exceptions
 
 from icefloe.errors import TransientError
-from icefloe.storage.keys import ByteRange, check_folder, check_key, is_foreign, is_unfinished, join_url
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests
-from icefloe.storage.store import StoredObject
+from icefloe.storage.store import ByteRange, StoredObject, check_folder, check_key, is_foreign, is_unfinished, join_url
 from icefloe.storage.store_errors import StorePlace
 
 _COPIED_BYTES: Final = 2**20

@@ -22,7 +22,6 @@ from icefloe.storage.clients import RemoteClients
 from icefloe.storage.dynamodb_items import ChunkedValues, Items, StoredValues
 from icefloe.storage.dynamodb_store import CoordinatedStore, DynamodbStore
 from icefloe.storage.dynamodb_table import opened_table
-from icefloe.storage.keys import check_folder
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.options import (
@@ -39,7 +38,7 @@ from icefloe.storage.options import (
     without_coordination,
 )
 from icefloe.storage.requests import Requests, map_parallel
-from icefloe.storage.store import Store
+from icefloe.storage.store import Store, check_folder
 from icefloe.storage.store_errors import StorePlace
 
 __all__ = ["TRIALS", "open_store", "plain_endpoint", "probe", "store_time"]

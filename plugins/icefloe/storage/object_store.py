@@ -16,8 +16,13 @@ from obstore import store as stores
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.patience import answer_within
 from icefloe.storage.clients import RemoteClients
-from icefloe.storage.keys import (
+from icefloe.storage.requests import RequestKind, Requests, map_parallel
+from icefloe.storage.store import (
     ByteRange,
+    KeyMissingError,
+    RangeMissingError,
+    Store,
+    StoredObject,
     check_folder,
     check_key,
     coalesce_ranges,
@@ -26,8 +31,6 @@ from icefloe.storage.keys import (
     join_url,
     mapped_file,
 )
-from icefloe.storage.requests import RequestKind, Requests, map_parallel
-from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject
 from icefloe.storage.store_errors import StorePlace
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 
 from icefloe.documents import STRICT
 from icefloe.errors import TransientError
-from icefloe.threads import map_in_threads
+from icefloe.patience import map_in_threads
 
 __all__ = ["RequestTotals", "Requests", "map_parallel"]
 
@@ -104,7 +104,7 @@ def map_parallel(
     """The results of a call for each item, in their order; a single item takes no thread.
 
     Args:
-        call: called in any thread; errors are raised as by `icefloe.threads.map_in_threads`.
+        call: called in any thread; errors are raised as by `icefloe.patience.map_in_threads`.
 
     >>> map_parallel(str, range(3))
     ['0', '1', '2']

@@ -13,8 +13,7 @@ from obstore import exceptions
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
-from icefloe.storage.keys import join_url
-from icefloe.storage.store import KeyMissingError
+from icefloe.storage.store import KeyMissingError, join_url
 
 _DENIED: Final = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
 _OURS: Final = (IcefloeError, exceptions.AlreadyExistsError)

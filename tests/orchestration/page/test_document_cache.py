@@ -96,7 +96,7 @@ def test_the_last_answer_is_shown_with_the_error_of_a_failed_look() -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["icefloe.threads.BegunThread.start", "icefloe.orchestration.page.checkpoint_reader._size_bytes"]
+    "place", ["icefloe.patience.BegunThread.start", "icefloe.orchestration.page.checkpoint_reader._size_bytes"]
 )
 def test_a_look_that_lacks_a_thread_or_memory_has_failed_and_is_made_again(
     monkeypatch: pytest.MonkeyPatch, place: str

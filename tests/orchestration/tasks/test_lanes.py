@@ -4,8 +4,8 @@ from threading import Event, Thread, current_thread
 
 import pytest
 
-from icefloe import threads
-from icefloe.threads import Lanes
+from icefloe import patience
+from icefloe.patience import Lanes
 
 
 def test_a_full_lane_holds_up_no_other() -> None:
@@ -60,7 +60,7 @@ def test_a_thread_ends_when_its_lane_has_no_more_calls() -> None:
 def test_a_lane_whose_thread_gets_no_memory_says_so_and_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
     lanes, refused = Lanes(threads=1, name="test"), Event()
     with monkeypatch.context() as starved:
-        starved.setattr(threads, "_BIRTH_SECONDS", 1)
+        starved.setattr(patience, "_BIRTH_SECONDS", 1)
         starved.setattr(Thread, "_bootstrap", lambda _: None)
         with pytest.raises(MemoryError, match="ended before it began"):
             lanes.submit("lane", refused.set)
@@ -76,7 +76,7 @@ def test_a_lane_whose_thread_died_gets_another(monkeypatch: pytest.MonkeyPatch) 
 
     lanes = Lanes(threads=1, name="test")
     with monkeypatch.context() as starved:
-        starved.setattr(threads.BegunThread, "run", die)
+        starved.setattr(patience.BegunThread, "run", die)
         lost = lanes.submit("lane", lambda: 6)
     died[0].join(30)
     assert lanes.submit("lane", lambda: 7).result(timeout=30) == 7

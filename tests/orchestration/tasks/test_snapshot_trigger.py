@@ -18,8 +18,8 @@ from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks import snapshot_trigger
 from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 from icefloe.orchestration.tasks.task_documents import pipeline_to_mapping
+from icefloe.patience import BegunThread
 from icefloe.pipeline.model import Pipeline
-from icefloe.threads import BegunThread
 from orchestration.tasks.looks import BEGIN, NEWS, OPEN, QUIET, finding, only_event
 from support.fakes.unanswering import keep_silent, serving
 from support.pipelines.pipeline_files import pipeline_from

@@ -15,9 +15,9 @@ from threading import Event, Lock, Thread, current_thread
 from typing import Any, Final
 from unittest import mock
 
-from icefloe.storage.keys import join_url
 from icefloe.storage.local_store import LocalStore
 from icefloe.storage.object_store import ObjectStore
+from icefloe.storage.store import join_url
 
 __all__ = ["Gate", "GatedRun", "gated_stores"]
 

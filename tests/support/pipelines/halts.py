@@ -16,8 +16,8 @@ from typing import Any
 
 import psutil
 
-from icefloe.storage.keys import join_url
 from icefloe.storage.object_store import ObjectStore
+from icefloe.storage.store import join_url
 from support.servers.daemons import wait_until
 
 __all__ = ["Halts", "halt_tasks"]

@@ -30,8 +30,7 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 from icefloe.node.machine import BatchPlace, Machine
 from icefloe.shuffle.committed_output import MapOutputLog
-from icefloe.storage.keys import join_url
-from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
+from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, join_url
 
 __all__ = [
     "MARKER",

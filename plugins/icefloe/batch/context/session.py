@@ -15,9 +15,8 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.storage.keys import join_url
 from icefloe.storage.requests import Requests
-from icefloe.storage.store import Store
+from icefloe.storage.store import Store, join_url
 
 AnyCursor = TypeVar("AnyCursor", Cursor, Cursor | None)
 

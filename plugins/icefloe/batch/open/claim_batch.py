@@ -10,7 +10,7 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.records import OffsetRecord, OwnerRecord
 from icefloe.errors import TerminalError
-from icefloe.storage.keys import join_url
+from icefloe.storage.store import join_url
 
 __all__ = ["claim_batch", "claim_places", "fitted_to_sink", "record_batch", "refuse_rows_without_key"]
 

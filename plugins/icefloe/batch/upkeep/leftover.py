@@ -13,9 +13,8 @@ from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.protocol import BatchState
 from icefloe.errors import TerminalError
 from icefloe.pipeline.environment import expand, has_reference
-from icefloe.storage.keys import join_url
 from icefloe.storage.location import TRIALS
-from icefloe.storage.store import Store, StoredObject
+from icefloe.storage.store import Store, StoredObject, join_url
 from icefloe.units import natural
 
 __all__ = ["Leftover"]

@@ -16,9 +16,9 @@ from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import runs_in_driver
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Phase
+from icefloe.patience import Lane
 from icefloe.redacted_output import outgoing_errors, outgoing_logs
 from icefloe.redaction.hidden import redacted_foreign
-from icefloe.threads import Lane
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

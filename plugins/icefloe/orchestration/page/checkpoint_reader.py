@@ -19,11 +19,10 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.record_store import backfill_prefix, report_key
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.orchestration.connections import storage_options
+from icefloe.patience import Lanes
 from icefloe.pipeline.model import Pipeline
-from icefloe.storage.keys import join_url
 from icefloe.storage.location import open_store
-from icefloe.storage.store import Store
-from icefloe.threads import Lanes
+from icefloe.storage.store import Store, join_url
 
 logger = logging.getLogger(__name__)
 

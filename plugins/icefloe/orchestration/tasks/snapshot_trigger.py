@@ -12,9 +12,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.flow import FlowTask
 from icefloe.orchestration.tasks.task_documents import pipeline_from_mapping
+from icefloe.patience import Lanes
 from icefloe.pipeline.model import Pipeline
 from icefloe.redacted_output import filter_root_logs, outgoing_errors
-from icefloe.threads import Lanes
 
 if TYPE_CHECKING:
     from icefloe.batch.open.next_batch import Work
