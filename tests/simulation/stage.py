@@ -8,8 +8,7 @@ from itertools import takewhile
 from random import Random
 from typing import Final, TypeVar
 
-from icefloe.batch.context.places import Surroundings
-from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.references import BatchReference, Surroundings
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.run_settings import Credentials

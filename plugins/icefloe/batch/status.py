@@ -1,7 +1,7 @@
 """``status.json``, for the page and the command line: written when a task ends, well or not. It never decides."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, ClassVar, Final, Literal
@@ -238,10 +238,6 @@ class PipelineStatus(TableFacts):
         is_over = self.trouble is not None and phase is not None and self.trouble.is_over_after(phase)
         return None if is_over else self.trouble
 
-    def is_past(self, batch_number: int) -> bool:
-        """True if it shows a later batch."""
-        return any(each is not None and each > batch_number for each in (self.open_batch, self.last_batch))
-
 
 def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tuple[RecentBatch, ...]:
     """Replaces an earlier entry of its number."""
@@ -308,43 +304,52 @@ def publish_trouble(
     writer: Writer,
     dag_id: str | None = None,
 ) -> None:
-    """Adds a failed task to the status, unless the checkpoint is another deployment's: the trouble is not its own.
+    """Adds a failed task to the status. It needs neither table nor catalog, because these may have failed."""
 
-    It needs neither table nor catalog, because these may have failed.
-    """
-    with _best_effort(pipeline):
-        if checkpoint.other_owner(writer) is not None:
-            return
-        before = PipelineStatus.known(checkpoint, pipeline)
-        after = replace(before, dag_id=before.dag_id or dag_id, trouble=trouble, updated_at=trouble.at)
-        checkpoint.put_status(dump_document(after))
+    def changed(before: PipelineStatus) -> PipelineStatus:
+        return replace(before, dag_id=before.dag_id or dag_id, trouble=trouble, updated_at=trouble.at)
+
+    _update(checkpoint, pipeline, writer, changed)
 
 
 def publish_recovery(checkpoint: Checkpoint, pipeline: Pipeline, phase: str, *, writer: Writer) -> None:
     """Takes the trouble of a task from the status: the task goes on. Trouble of another task stays."""
-    with _best_effort(pipeline):
-        if checkpoint.other_owner(writer) is not None:
-            return
-        before = load_status(checkpoint)
-        if before is not None and before.trouble is not None and before.trouble.phase == phase:
-            checkpoint.put_status(dump_document(replace(before, trouble=None, updated_at=now_text())))
+
+    def changed(before: PipelineStatus) -> PipelineStatus:
+        is_over = before.trouble is not None and before.trouble.phase == phase
+        return replace(before, trouble=None, updated_at=now_text()) if is_over else before
+
+    _update(checkpoint, pipeline, writer, changed)
 
 
-def publish_end(checkpoint: Checkpoint, pipeline: Pipeline, commit: CommitRecord) -> None:
+def publish_end(checkpoint: Checkpoint, pipeline: Pipeline, commit: CommitRecord, *, writer: Writer) -> None:
     """Says that the open batch was ended by hand. The rest of the status waits for the next plan."""
+
+    def changed(before: PipelineStatus) -> PipelineStatus:
+        if any(each is not None and each > commit.batch_number for each in (before.open_batch, before.last_batch)):
+            return before
+        return replace(
+            before,
+            updated_at=commit.committed_at,
+            open_batch=None,
+            open_since=None,
+            open_run=None,
+            trouble=None,
+            last_batch=commit.batch_number,
+            last_committed_at=commit.committed_at,
+        )
+
+    _update(checkpoint, pipeline, writer, changed)
+
+
+def _update(
+    checkpoint: Checkpoint, pipeline: Pipeline, writer: Writer, change: Callable[[PipelineStatus], PipelineStatus]
+) -> None:
+    """Changes the status, unless the checkpoint is another deployment's: then the news is not its own."""
     with _best_effort(pipeline):
-        before = load_status(checkpoint)
-        if before is not None and not before.is_past(commit.batch_number):
-            after = replace(
-                before,
-                updated_at=commit.committed_at,
-                open_batch=None,
-                open_since=None,
-                open_run=None,
-                trouble=None,
-                last_batch=commit.batch_number,
-                last_committed_at=commit.committed_at,
-            )
+        before = PipelineStatus.known(checkpoint, pipeline)
+        after = change(before)
+        if after != before and checkpoint.other_owner(writer) is None:
             checkpoint.put_status(dump_document(after))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.batch.context.places import Surroundings
+from icefloe.batch.context.references import Surroundings
 from icefloe.batch.plan.make_plan import MAX_PARTITIONS, partition_count
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.errors import TerminalError

@@ -113,7 +113,7 @@ def test_a_batch_that_was_abandoned_leaves_the_status_of_a_later_batch(workshop:
     session = workshop.session()
     before, first = load_status(session.checkpoint), session.checkpoint.committed(0)
     assert first is not None
-    publish_end(session.checkpoint, session.pipeline, first)
+    publish_end(session.checkpoint, session.pipeline, first, writer=session.writer)
     assert load_status(session.checkpoint) == before
 
 

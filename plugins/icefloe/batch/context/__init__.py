@@ -2,11 +2,10 @@
 
 Read in this order:
 
-- `places`: stores, folders of changes and the sink, opened by credentials and settings
-- `session`: a pipeline with table, checkpoint and sink, before there is a batch
-- `references`: a batch as it travels between processes; it ends well if another run has committed it
+- `batch_folder`: a batch's plan and its files, for every task between plan and cleanup
 - `running_batch`: a batch whose plan was read, and writes that are taken back if it is over
-- `batch_folder`: its plan and its files, for every task between plan and cleanup
+- `references`: stores, folders and the sink of a run; a batch as it travels between processes
+- `session`: a pipeline with table, checkpoint and sink, before there is a batch
 - `task_attempt`: one attempt of a task, what it costs and how it ends
 - `end_batch`: an end without changes
 """

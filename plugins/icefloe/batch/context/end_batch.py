@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from icefloe.batch.context.places import Places
+from icefloe.batch.context.references import Places
 from icefloe.batch.context.session import PipelinePlaces
 from icefloe.batch.report import BatchReport
 from icefloe.changes.columns import ChangeType

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self, TypeVar
 
-from icefloe.batch.context.places import Places, Surroundings
-from icefloe.batch.context.references import BatchReference
+from icefloe.batch.context.references import BatchReference, Places, Surroundings
 from icefloe.batch.plan_document import plan_url
 from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.checkpoint.records import Cursor, OffsetRecord, Writer

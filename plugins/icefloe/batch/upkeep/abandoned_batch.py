@@ -129,7 +129,7 @@ def end_open_batch(end: BatchEnd) -> BatchOutcome:
     commit = end.record()
     # The cleanup of the next batch takes what remains.
     try_to_clean_up(end.places.reference(end.offset))
-    publish_end(end.places.checkpoint, end.places.pipeline, commit)
+    publish_end(end.places.checkpoint, end.places.pipeline, commit, writer=end.places.writer)
     return commit.outcome
 
 
