@@ -15,7 +15,7 @@ from icefloe.pipeline.yaml_file import YamlFile
 from icefloe.redaction.hidden import hide
 from icefloe.storage.options import coordinated
 
-__all__ = ["CREDENTIALS_VARIABLE", "Credentials"]
+__all__ = ["Credentials"]
 
 _MOST_CHARACTERS: Final = 1 << 16
 CREDENTIALS_VARIABLE: Final = "ICEFLOE_CREDENTIALS"
@@ -72,6 +72,11 @@ class Credentials:
     def coordinated_by(self, table_url: str | None, storage_url: str | None) -> Self:
         """The credentials for a storage whose create-if-absent goes to a table; None: to the storage itself."""
         return replace(self, storage_options=coordinated(self.storage_options, table_url, storage_url))
+
+    @staticmethod
+    def are_given(environ: Mapping[str, str]) -> bool:
+        """True if a parent process handed credentials over."""
+        return CREDENTIALS_VARIABLE in environ
 
     def to_environment(self) -> dict[str, str]:
         """The variables that carry these credentials to a child process."""

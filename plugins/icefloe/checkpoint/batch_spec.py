@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
@@ -10,7 +10,7 @@ from icefloe.documents import STRICT, Hash128, SnapshotId
 from icefloe.iceberg.step import LoadPart, Step
 from icefloe.pipeline.settings import ChangesOption
 
-__all__ = ["PLANNER_VERSION", "BatchSpec", "Identity"]
+__all__ = ["BatchSpec", "Identity"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +57,6 @@ class Identity:
         return other if (self.policy, self.field_ids) == (other.policy, other.field_ids) else self
 
 
-PLANNER_VERSION: Final = 1
-"""A number that grows when a release would cut the same range into other map tasks, partitions or parts."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
     """The input of a planner. It leads to the same plan on any machine.
@@ -79,7 +75,8 @@ class BatchSpec:
         target_file_bytes: of a file of the sink; None: no limit.
         cores: number of tasks that run at once.
         hash_key: key of all row hashes of the batch, drawn when it was opened: no writer of rows knew it.
-        planner_version: of the release that opened the batch; see `PLANNER_VERSION`.
+        own_planner_version: grows when a release would cut the same range into other map tasks, partitions or parts.
+        planner_version: of the release that opened the batch.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -99,7 +96,8 @@ class BatchSpec:
     target_file_bytes: int | None = None
     cores: int
     hash_key: Hash128
-    planner_version: int = PLANNER_VERSION
+    own_planner_version: ClassVar[int] = 1
+    planner_version: int = own_planner_version
 
     def __post_init__(self) -> None:
         found = [step.change_ordinal for step in self.steps]

@@ -3,7 +3,6 @@
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -33,22 +32,11 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.store import Store
 from icefloe.units import now_text
 
-__all__ = ["OWNER", "Checkpoint", "CheckpointView", "owner_of"]
+__all__ = ["Checkpoint", "CheckpointView"]
 
 logger = logging.getLogger(__name__)
 
-OWNER: Final = "ICEFLOE_OWNER"
-"""The environment variable: any text that this deployment shares with no other, such as a UUID."""
 _TRIES: Final = 5
-
-
-def owner_of(environ: Mapping[str, str]) -> str | None:
-    """The owner named by the environment; None if it names none.
-
-    >>> owner_of({"ICEFLOE_OWNER": " team-a "}), owner_of({})
-    ('team-a', None)
-    """
-    return environ.get(OWNER, "").strip() or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,10 +287,6 @@ class Checkpoint:
             if found.outcome is BatchOutcome.DELIVERED:
                 return number
         return None
-
-    def begins_anew(self, batch_number: int) -> bool:
-        """True if an opened batch begins the pipeline or loads its table again; see `OffsetRecord`."""
-        return self.known_offset(batch_number).begins_anew
 
     def create_commit(self, record: CommitRecord) -> CommitRecord:
         """Ends a batch and so moves the cursor; returns the record that counts.

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["Act", "BatchState"]
+__all__ = ["BatchState"]
 
 
 class Act(StrEnum):
@@ -62,6 +62,16 @@ class BatchState(StrEnum):
     def allows(self, act: Act) -> bool:
         """True if the act leads on from here."""
         return act in TRANSITIONS[self]
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """True if only the record of a delivered batch is missing."""
+        return self.allows(Act.RECORD)
+
+    @property
+    def can_be_given_up(self) -> bool:
+        """True if only a reset ends the batch without its changes."""
+        return self.allows(Act.GIVE_UP)
 
     def after(self, act: Act, *, is_passed_on: bool) -> "BatchState":
         """The state to which an act leads; `ValueError` if it must not happen in this one."""

@@ -18,7 +18,6 @@ __all__ = [
     "Cursor",
     "Ending",
     "OffsetRecord",
-    "OwnerRecord",
     "PipelineRecord",
     "Writer",
 ]
@@ -167,6 +166,15 @@ class Writer:
 
     owner: str | None = None
     run: str | None = None
+
+    @staticmethod
+    def owner_in(environ: Mapping[str, str]) -> str | None:
+        """Any text that this deployment shares with no other, such as a UUID; None if the environment names none.
+
+        >>> Writer.owner_in({"ICEFLOE_OWNER": " team-a "}), Writer.owner_in({})
+        ('team-a', None)
+        """
+        return environ.get("ICEFLOE_OWNER", "").strip() or None
 
     def __str__(self) -> str:
         owner = "nobody in particular (ICEFLOE_OWNER is not set)" if self.owner is None else f"owner {self.owner}"

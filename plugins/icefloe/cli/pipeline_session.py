@@ -11,8 +11,8 @@ from typing import Final
 
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.run_settings import CREDENTIALS_VARIABLE, Credentials
-from icefloe.checkpoint.log import Checkpoint, owner_of
+from icefloe.batch.run_settings import Credentials
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.cli.screen import Screen
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
@@ -43,7 +43,7 @@ def load_named_pipeline(arguments: Namespace) -> Pipeline:
 
 def writer_here(command: str = "run") -> Writer:
     """The writer to a checkpoint from this process."""
-    return Writer(owner=owner_of(os.environ), run=f"icefloe {command} of process {os.getpid()}")
+    return Writer(owner=Writer.owner_in(os.environ), run=f"icefloe {command} of process {os.getpid()}")
 
 
 def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str = "run") -> PipelineSession:
@@ -84,7 +84,7 @@ def credentials_here(pipeline: Pipeline) -> Credentials:
 def warn_of_connections(pipeline: Pipeline) -> None:
     """Warns of Airflow connections that cannot be read outside Airflow."""
     for key, conn_id in (("storage_conn_id", pipeline.storage_conn_id), ("sink.conn_id", pipeline.sink.conn_id)):
-        if conn_id is None or CREDENTIALS_VARIABLE in os.environ:
+        if conn_id is None or Credentials.are_given(os.environ):
             continue
         way_out, variable = "the machine's own identity is used", f"AIRFLOW_CONN_{conn_id.upper()}"
         if key == "sink.conn_id" and pipeline.sink.type != "files":

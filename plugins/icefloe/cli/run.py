@@ -14,7 +14,7 @@ from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.batch_preview import BatchPreview, preview_batch
 from icefloe.batch.report import BatchReport
-from icefloe.checkpoint.log import OWNER, owner_of
+from icefloe.checkpoint.records import Writer
 from icefloe.cli.pipeline_session import awaited, load_named_pipeline, open_session, requested_range
 from icefloe.cli.screen import Screen
 from icefloe.engines.local import LocalEngine
@@ -70,8 +70,8 @@ _NOTHING_PLANNED: Final[Mapping[str, object]] = {
 def run(arguments: Namespace, screen: Screen) -> None:
     """Delivers one batch; its JSON object is the last line of standard output."""
     request, pipeline = requested_range(arguments), load_named_pipeline(arguments)
-    if arguments.take_over and owner_of(os.environ) is None:
-        raise UsageError(f"--take-over needs an owner: set {OWNER} to the new owner of the checkpoint")
+    if arguments.take_over and Writer.owner_in(os.environ) is None:
+        raise UsageError("--take-over needs an owner: set ICEFLOE_OWNER to the new owner of the checkpoint")
     done, waiting = _deliver(pipeline, request, screen, takes_over=arguments.take_over)
     _show(pipeline.name, done, screen)
     if waiting:

@@ -148,10 +148,8 @@ class BatchFolder:
         return MapOutputLog(self.store, writes_to_sink=self.plan.route is Route.INSERT_ONLY)
 
     def place_for(self, generation: int) -> BatchPlace | None:
-        """Place on this machine for a map output; None: it goes to the store, with all outputs of old batches."""
+        """Place on this machine for a map output; None: it goes to the store."""
         plan = self.plan
-        if not plan.checkpoint_id:
-            return None
         return self.machine.place_of(f"{plan.checkpoint_id}/{plan.batch_number}", generation=generation)
 
     def map_task(self, map_id: int) -> MapTask:

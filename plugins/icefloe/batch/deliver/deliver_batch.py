@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
@@ -25,7 +25,8 @@ from icefloe.batch.phase_record import (
 )
 from icefloe.batch.plan_document import begun_key, delivery_key
 from icefloe.batch.report import BatchDelivery
-from icefloe.documents import STRICT, dump_document
+from icefloe.changes.columns import ChangeColumns
+from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
@@ -61,12 +62,12 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
             return
         parts = staged_parts(running.folder_of_changes, manifest, memory_bytes=running.folder.memory_bytes)
         output = OutputMode.of(manifest.batch, list(parts), running.settings.pipeline.changes)
-        batch = proven_batch(running, manifest, output)
+        batch = _begun_batch(running, manifest, output)
         with reference.delivery_sink() as sink:
             # Readers stop at a number without a manifest: an end before this batch may have been killed before its own.
             plan = running.plan
             show_ends(reference, up_to=plan.batch_number - 1, pipeline=plan.pipeline, table=plan.table)
-            now = sink.begin(batch)
+            now = BegunDelivery.as_recorded(sink.begin(batch))
             begun = records.begin(now)
             _refuse_other_destination(batch, sink, begun, now)
             # One call for all parts if the sink commits once.
@@ -93,6 +94,17 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         logger.info("batch %d of %s: delivered", batch.batch_number, batch.origin.pipeline)
 
 
+def _begun_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) -> ProvenBatch:
+    checkpoint, delivered = running.checkpoint, running.folder.shape.delivered
+    offset = checkpoint.known_offset(running.plan.batch_number)
+    return replace(
+        proven_batch(offset, manifest, output, schema=ChangeColumns.schema(delivered.arrow, with_batch=True)),
+        delivered_before=None if offset.begins_anew else checkpoint.last_delivered(before=offset.batch_number),
+        field_ids=delivered.field_ids,
+        defaulted=delivered.defaulted,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunDelivery:
     """``deliveries/begun.json``: facts that the first try found at the sink."""
@@ -101,6 +113,11 @@ class BegunDelivery:
 
     version: Literal[1] = 1
     facts: Mapping[str, object]
+
+    @classmethod
+    def as_recorded(cls, facts: Mapping[str, object]) -> Mapping[str, object]:
+        """Facts as JSON gives them back: a tuple is a list there."""
+        return load_document(cls, dump_document(cls(facts=facts)), what="the begun delivery").facts
 
 
 class DeliveryRecords:

@@ -20,7 +20,6 @@ from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.staged_changes import CHANGE_WEIGHTS, RangeResult
 from icefloe.batch.sums import Sums
 from icefloe.changes.columns import ChangeColumns, ChangeType
-from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import load_document
 from icefloe.errors import TerminalError
@@ -34,7 +33,7 @@ from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import BatchSummary, CommitMessage, DamagedPartsError, Manifest, Part
 
-__all__ = ["OutputMode", "committed_batch", "staged_parts"]
+__all__ = ["OutputMode", "proven_batch", "staged_parts"]
 
 logger = logging.getLogger(__name__)
 
@@ -181,45 +180,28 @@ def _removing_ordinals(parts: Sequence[StagedPart]) -> set[int]:
     return found
 
 
-def proven_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) -> ProvenBatch:
-    plan = running.plan
-    delivered, begins_anew = running.folder.shape.delivered, running.checkpoint.begins_anew(plan.batch_number)
-    schema = ChangeColumns.schema(delivered.arrow, with_batch=True)
-    return replace(
-        _proven(manifest, plan.spec, output, owner=plan.checkpoint_id, schema=schema, begins_anew=begins_anew),
-        delivered_before=None if begins_anew else running.checkpoint.last_delivered(before=plan.batch_number),
-        selected=running.settings.pipeline.columns,
-        field_ids=delivered.field_ids,
-        defaulted=delivered.defaulted,
-    )
-
-
-def committed_batch(offset: OffsetRecord, manifest: Manifest, output: OutputMode, *, schema: pa.Schema) -> ProvenBatch:
-    """A committed batch, to be delivered once more."""
-    begins_anew = offset.begins_anew
-    batch = _proven(manifest, offset.spec, output, owner=offset.checkpoint_id, schema=schema, begins_anew=begins_anew)
-    return replace(batch, is_replay=True, selected=offset.selected_columns)
-
-
-def _proven(
-    manifest: Manifest, spec: BatchSpec, output: OutputMode, *, owner: str, schema: pa.Schema, begins_anew: bool
+def proven_batch(
+    offset: OffsetRecord, manifest: Manifest, output: OutputMode, *, schema: pa.Schema, is_replay: bool = False
 ) -> ProvenBatch:
-    batch, steps, part = manifest.batch, spec.steps, spec.load_part
+    """A batch that was opened, by its manifest, in the schema of its parts."""
+    batch, steps, part = manifest.batch, offset.spec.steps, offset.spec.load_part
     is_load = bool(steps) and all(step.kind is StepKind.INITIAL for step in steps)
     return ProvenBatch(
-        origin=Origin(owner=owner, pipeline=batch.pipeline, table=batch.table),
+        origin=Origin(owner=offset.checkpoint_id, pipeline=batch.pipeline, table=batch.table),
         batch_number=batch.batch_number,
         after_snapshot_id=batch.after_snapshot_id,
         up_to_snapshot_id=batch.up_to_snapshot_id,
-        begins_anew=begins_anew,
+        begins_anew=offset.begins_anew,
         is_load=is_load,
         # A pipeline from now or from the earliest snapshot on begins without a load: its first batch is all there is.
-        ends_load=(is_load or begins_anew) and (part is None or part.is_last),
+        ends_load=(is_load or offset.begins_anew) and (part is None or part.is_last),
+        is_replay=is_replay,
         steps=batch.steps,
         rows=sum(output.counts(batch).values()),
         counts=output.counts(batch),
         schema=schema,
-        identity=spec.identity.columns,
+        identity=offset.spec.identity.columns,
+        selected=offset.selected_columns,
         changes=output.changes,
         hash_key=batch.hash_key,
         cut=manifest.cut,

@@ -8,7 +8,7 @@ from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.open.recorded_pipeline import record_pipeline
 from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.batch_spec import Identity
-from icefloe.checkpoint.records import OffsetRecord, OwnerRecord
+from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError
 from icefloe.storage.store import join_url
 
@@ -91,13 +91,13 @@ def claim_batch(batch: NextBatch) -> NextBatch:
     # first file of a batch comes after its record, so that nobody takes it for a file without a batch.
     batch = fitted_to_sink(batch)
     session, offset = batch.session, batch.offset
-    owner = claim_places(session, offset.checkpoint_id)
-    _claim_delivery_sink(session, owner.checkpoint_id, batch)
+    checkpoint_id = claim_places(session, offset.checkpoint_id)
+    _claim_delivery_sink(session, checkpoint_id, batch)
     if batch.is_resumed:
         return batch
-    recorded = record_pipeline(session, offset, checkpoint_id=owner.checkpoint_id)
+    recorded = record_pipeline(session, offset, checkpoint_id=checkpoint_id)
     spec = replace(offset.spec, identity=recorded.identity.named_as(offset.spec.identity))
-    return replace(batch, offset=replace(offset, checkpoint_id=owner.checkpoint_id, spec=spec))
+    return replace(batch, offset=replace(offset, checkpoint_id=checkpoint_id, spec=spec))
 
 
 def record_batch(batch: NextBatch, *, plan_digest: str) -> OffsetRecord:
@@ -107,17 +107,17 @@ def record_batch(batch: NextBatch, *, plan_digest: str) -> OffsetRecord:
     return batch.session.checkpoint.create_offset(replace(batch.offset, plan_digest=plan_digest))
 
 
-def claim_places(session: PipelineSession, new_id: str | None) -> OwnerRecord:
-    """Makes the checkpoint, its shuffle folder and the files' folders the pipeline's own; returns the owner's record.
+def claim_places(session: PipelineSession, new_id: str | None) -> str:
+    """Makes the checkpoint, its shuffle folder and the files' folders the pipeline's own; returns the checkpoint's id.
 
     Args:
         new_id: id of the checkpoint, if it has none yet.
     """
-    owner = _claimed(session, new_id)
-    _mark_folder(session, owner.checkpoint_id)
+    checkpoint_id = _claimed(session, new_id)
+    _mark_folder(session, checkpoint_id)
     for folder in session.numbered_folders:
-        folder.claim(session.origin(owner.checkpoint_id))
-    return owner
+        folder.claim(session.origin(checkpoint_id))
+    return checkpoint_id
 
 
 def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
@@ -170,7 +170,7 @@ def _is_begun(batch: NextBatch) -> bool:
     return batch.is_resumed and batch.session.reference(batch.offset).has_begun_delivery
 
 
-def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
+def _claimed(session: PipelineSession, new_id: str | None) -> str:
     """A backfill belongs to the owner of its pipeline."""
     takes_over = session.takes_over
     if session.backfill_id is not None:
@@ -179,4 +179,4 @@ def _claimed(session: PipelineSession, new_id: str | None) -> OwnerRecord:
             pipeline.refuse_other(session.writer)
         owner = pipeline.owner()
         takes_over = takes_over or (owner is not None and owner.writer.owner == session.writer.owner)
-    return session.checkpoint.claim_for(session.writer, takes_over=takes_over, new_id=new_id)
+    return session.checkpoint.claim_for(session.writer, takes_over=takes_over, new_id=new_id).checkpoint_id

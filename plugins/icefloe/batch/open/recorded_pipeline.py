@@ -8,7 +8,7 @@ from typing import Any
 
 from icefloe.batch.context.batch_folder import MARKER, FolderMarker
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
-from icefloe.checkpoint.batch_spec import PLANNER_VERSION, Identity
+from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.table import table_uuid
@@ -133,10 +133,11 @@ def _tables(session: PipelineSession, recorded: PipelineRecord) -> tuple[str, st
 def require_own_planner(pipeline: Pipeline, opened: OffsetRecord) -> None:
     """An open batch must be planned as it was."""
     name, number = pipeline.name, opened.batch_number
-    if opened.spec.planner_version != PLANNER_VERSION:
+    if opened.spec.planner_version != BatchSpec.own_planner_version:
         raise TerminalError(
             f"batch {number} of {name} was planned by version {opened.spec.planner_version} of the planner, and this "
-            f"release has version {PLANNER_VERSION}: finish it with icefloe {opened.icefloe_version}, which opened it",
+            f"release has version {BatchSpec.own_planner_version}: finish it with icefloe {opened.icefloe_version}, "
+            "which opened it",
             batch_number=number,
         )
     logger.info("%s: resuming batch %d", name, number)

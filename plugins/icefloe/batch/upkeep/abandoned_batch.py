@@ -10,7 +10,7 @@ from icefloe.batch.open.recorded_pipeline import refuse_other_coordination
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import publish_end
 from icefloe.checkpoint.log import CheckpointView
-from icefloe.checkpoint.protocol import Act, BatchState
+from icefloe.checkpoint.protocol import BatchState
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending, OffsetRecord
 from icefloe.errors import TerminalError, TransientError
 from icefloe.pipeline.model import ChangesPlace
@@ -84,7 +84,7 @@ def find_end(places: PipelinePlaces) -> BatchEnd | None:
         )
     places.folder_of_changes.claim(places.origin(opened.checkpoint_id), only_looks=True)
     found = _OpenBatch.of(places, opened)
-    if found.whole is not None and found.state.allows(Act.RECORD):
+    if found.whole is not None and found.state.can_be_recorded:
         # A run records it too, unless the table was replaced, keys were edited, or its files and its range are gone.
         return replace(found.end, ending=opened.ending, delivered=found.whole)
     if found.other is not None and found.may_be_delivered_elsewhere:
@@ -97,7 +97,7 @@ def find_end(places: PipelinePlaces) -> BatchEnd | None:
             + (f", or run icefloe reset {name}, which loads the table again" if pipeline.delivers else ""),
             batch_number=number,
         )
-    if found.state.allows(Act.GIVE_UP):
+    if found.state.can_be_given_up:
         # Only a load takes back what the sink holds: net changes may leave out a row that came and went.
         sink = opened.result_configuration.get("sink.type")
         raise BatchStateError(
@@ -141,7 +141,7 @@ def half_delivered_end(places: PipelinePlaces, view: CheckpointView) -> BatchEnd
     found = _OpenBatch.of(places, opened)
     # In another folder it may be whole, and then the sink may have a part: a load replaces that in any case.
     is_elsewhere = places.pipeline.delivers and found.may_be_delivered_elsewhere
-    if not is_elsewhere and not found.state.allows(Act.GIVE_UP):
+    if not is_elsewhere and not found.state.can_be_given_up:
         return None
     # At the beginning, so that whatever comes next is a load, also if the reset is killed right after this.
     return replace(found.end, ending=Ending.abandoned_half_delivered(opened.follows))

@@ -136,10 +136,10 @@ def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
             after_snapshot_id=offset.after_snapshot_id,
             up_to_snapshot_id=offset.up_to_snapshot_id,
         )
-    owner = claim_places(session, offset.checkpoint_id)
+    checkpoint_id = claim_places(session, offset.checkpoint_id)
     if offset.ending.outcome is BatchOutcome.CURSOR_SET:
-        record_pipeline(session, offset, checkpoint_id=owner.checkpoint_id)
-    found = checkpoint.create_offset(replace(offset, checkpoint_id=owner.checkpoint_id))
+        record_pipeline(session, offset, checkpoint_id=checkpoint_id)
+    found = checkpoint.create_offset(replace(offset, checkpoint_id=checkpoint_id))
     if (found.ending, found.pipeline) != (offset.ending, offset.pipeline):
         raise TransientError(
             f"another run of {pipeline.name} opened batch {number} meanwhile, so the cursor was not moved: look "

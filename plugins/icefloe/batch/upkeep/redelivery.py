@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from icefloe.batch.context.session import PipelinePlaces
 from icefloe.batch.deliver.deliver_batch import delivered_part
-from icefloe.batch.deliver.prove import OutputMode, committed_batch, staged_parts
+from icefloe.batch.deliver.prove import OutputMode, proven_batch, staged_parts
 from icefloe.batch.phase_record import Engine
 from icefloe.changes.columns import ChangeColumns
 from icefloe.checkpoint.records import BatchOutcome
@@ -143,4 +143,4 @@ class Redelivery:
         schema = ChangeColumns.schema(pa.schema([]), with_batch=True)
         if manifest.parts:
             schema = folder.part_schema(manifest.batch.batch_number, manifest.parts[0])
-        return committed_batch(offset, manifest, output, schema=schema)
+        return proven_batch(offset, manifest, output, schema=schema, is_replay=True)

@@ -62,14 +62,13 @@ def current_writer() -> "Writer":
     """
     from airflow.sdk import Variable, get_current_context
 
-    from icefloe.checkpoint.log import owner_of
     from icefloe.checkpoint.records import Writer
 
     try:
         run = get_current_context()["dag_run"]
     except RuntimeError:
-        return Writer(owner=owner_of(os.environ) or Variable.get(OWNER_VARIABLE, default=None))
-    return Writer(owner=owner_of(os.environ) or _variable(), run=f"{run.dag_id} {run.run_id}")
+        return Writer(owner=Writer.owner_in(os.environ) or Variable.get(OWNER_VARIABLE, default=None))
+    return Writer(owner=Writer.owner_in(os.environ) or _variable(), run=f"{run.dag_id} {run.run_id}")
 
 
 def make_owner() -> None:
