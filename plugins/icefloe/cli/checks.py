@@ -204,7 +204,6 @@ def verify(arguments: Namespace, screen: Screen) -> None:
 def _replay(session: PipelineSession, screen: Screen) -> None:
     with screen.under_way("replaying the delivered changes"):
         found = verify_batches(session)
-    screen.facts({"notes": found.notes})
     if not found.is_equal:
         raise TerminalError(*found.sentences)
     counted = {"batches": found.batches, "changes": found.changes, "rows": found.rows}

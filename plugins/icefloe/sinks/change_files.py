@@ -220,10 +220,6 @@ class ChangeFiles:
             self._store.delete(key for key in keys if Manifest.is_key(key) is is_manifest)
         return len(keys)
 
-    def unnamed_files(self, batch_number: int, manifest: Manifest) -> int:
-        """Number of files outside the manifest, left by killed tasks."""
-        return len(self._unnamed(batch_number, manifest))
-
     def _unnamed(self, batch_number: int, manifest: Manifest) -> list[str]:
         prefix = batch_prefix(batch_number)
         named = {f"{prefix}/{name}" for name in manifest.names}

@@ -227,43 +227,37 @@ class _PartsCall:
     def finish(self, sink: Sink) -> list[PartDelivery]:
         """Delivers missing parts and those with dead letters of an earlier try, and once more parts that are lost."""
         if sink.keeps_dead_letters:
-            self.records.forget_parts(each.number for each in self._found() if each.dead_letters)
-        self._deliver_missing()
+            found = self.records.parts(self.numbers)
+            self.records.forget_parts(each.number for each in found if each is not None and each.dead_letters)
+        deliveries = self._delivered()
         try:
-            return self._finished(sink)
+            sink.finish(self.task.batch, self.task.begun, deliveries)
         except DamagedPartsError as damage:
             logger.warning("batch %d: %s; they are delivered again", self.task.batch.batch_number, damage.sentence)
             self.records.forget_parts(damage.numbers)
-        self._deliver_missing()
-        return self._finished(sink)
-
-    def _finished(self, sink: Sink) -> list[PartDelivery]:
-        deliveries = self._deliveries()
-        sink.finish(self.task.batch, self.task.begun, deliveries)
+            deliveries = self._delivered()
+            sink.finish(self.task.batch, self.task.begun, deliveries)
         return deliveries
 
-    def _deliver_missing(self) -> None:
-        """Errors that retrying cannot fix come first."""
+    def _delivered(self) -> list[PartDelivery]:
+        """Delivers what is missing. Errors that retrying cannot fix come first."""
         found = self.records.parts(self.numbers)
         missing = [number for number, delivery in zip(self.numbers, found, strict=True) if delivery is None]
         number = self.task.batch.batch_number
         logger.info("batch %d: %d of %d parts to deliver", number, len(missing), len(self.numbers))
         self.tally.begin(len(missing), of=len(self.numbers))
-        require_success(self.tally.finish(self.engine.map(self.task, missing) if missing else []))
-
-    def _found(self) -> list[PartDelivery]:
-        return [each for each in self.records.parts(self.numbers) if each is not None]
-
-    def _deliveries(self) -> list[PartDelivery]:
-        found = self._found()
-        if len(found) < len(self.numbers):
+        if missing:
+            require_success(self.tally.finish(self.engine.map(self.task, missing)))
+            found = self.records.parts(self.numbers)
+        deliveries = [each for each in found if each is not None]
+        if len(deliveries) < len(self.numbers):
             url = self.records.url
             raise TransientError(
                 f"records of delivered parts are gone from {url}: another run delivers these parts again, or somebody "
                 "deletes files there; run again, parts that the sink holds are not delivered twice",
                 url=url,
             )
-        return found
+        return deliveries
 
 
 def _lag_seconds(running: RunningBatch) -> float | None:

@@ -1,7 +1,7 @@
 """Verify: the delivered changes, replayed on the start state, must give the end state, row for row."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,7 +67,6 @@ class VerifyReport:
         batches: since the last load, which is included. One that only placed the cursor does not count.
         changes: by the manifests.
         sentences: one for each range that differs, and each part that differs from its manifest.
-        notes: harmless.
     """
 
     batches: int
@@ -75,7 +74,6 @@ class VerifyReport:
     rows: int
     differing_rows: int
     sentences: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
     @property
     def is_equal(self) -> bool:
@@ -126,19 +124,7 @@ class SchemaRunReplay:
             rows=end.record_count,
             differing_rows=differing_rows,
             sentences=(*self._sentences, *self._difference(differing_rows)),
-            notes=tuple(note for manifest in manifests for note in self._unnamed(manifest)),
         )
-
-    def _unnamed(self, manifest: Manifest) -> Iterator[str]:
-        """A killed task left files. Readers skip them, unless they read by a pattern of names."""
-        batch_number, path = manifest.batch.batch_number, self._session.pipeline.sink.path
-        try:
-            count = self._sink.unnamed_files(batch_number, manifest)
-        except TerminalError as error:
-            yield f"batch={batch_number} in {path} was not searched for files that no manifest names: {error}"
-            return
-        if count:
-            yield f"batch={batch_number} in {path} has {count} files that no manifest names: do not read them"
 
     def _say(self, sentence: str) -> None:
         self._sentences[sentence] = None
@@ -220,5 +206,4 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
             *(sentence for each in found for sentence in each.sentences),
             *missing_manifests(session),
         ),
-        notes=tuple(note for each in found for note in each.notes),
     )
