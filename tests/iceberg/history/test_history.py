@@ -56,6 +56,8 @@ def test_whatever_the_parents_say_a_walk_ends_and_shows_each_snapshot_once(
         assert [snapshot.snapshot_id for snapshot in known.lineage(start)] == walked
     for other in parents:
         assert known.is_ancestor(other, start) == (other in walked or other in (parents[each] for each in walked))
+        others = [snapshot.snapshot_id for snapshot in ancestry(known.snapshots, other)]
+        assert known.nearest_common_ancestor(start, other) == next((each for each in walked if each in others), None)
 
 
 def test_a_snapshot_without_a_summary_may_have_changed_rows() -> None:

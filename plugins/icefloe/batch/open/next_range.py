@@ -127,6 +127,7 @@ def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor 
         table,
         branch=branch,
         after_snapshot_id=after_snapshot_id,
+        after_was_head=True,
         load=load,
         on_rollback=on_rollback,
     )
@@ -174,6 +175,7 @@ def _up_to_pins(
             after_snapshot_id=cursor.snapshot_id,
             up_to_snapshot_id=end_id,
             was_head=True,
+            after_was_head=True,
             on_rollback=pipeline.on_rollback,
         )
     except (ExpiredHistoryError, NotAnAncestorError):

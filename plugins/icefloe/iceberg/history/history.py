@@ -184,6 +184,11 @@ class History:
             for snapshot in ancestry(self.snapshots, snapshot_id)
         )
 
+    def nearest_common_ancestor(self, one_id: int, other_id: int) -> int | None:
+        """The newest existing snapshot from which both descend; one may be the other."""
+        others = {snapshot.snapshot_id for snapshot in ancestry(self.snapshots, other_id)}
+        return next((s.snapshot_id for s in ancestry(self.snapshots, one_id) if s.snapshot_id in others), None)
+
     def lag(self, *, branch: str = MAIN, cursor_snapshot_id: int | None, is_loading: bool = False) -> Lag:
         """The lag of a cursor; None is before the first snapshot.
 

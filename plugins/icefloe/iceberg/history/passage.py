@@ -9,6 +9,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.history.history import (
     MAIN,
+    BranchMove,
     History,
     NotAnAncestorError,
     commits_after,
@@ -16,12 +17,12 @@ from icefloe.iceberg.history.history import (
 )
 from icefloe.iceberg.history.loaded_table import (
     LoadedTable,
+    MetadataLog,
     SnapshotOrigin,
     origin_of,
     require_removed_files,
 )
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
-from icefloe.iceberg.table import ancestry
 from icefloe.pipeline.settings import RollbackOption
 
 __all__ = ["Landing", "Passage"]
@@ -71,23 +72,25 @@ class Passage:
         after_snapshot_id: int | None = None,
         up_to_snapshot_id: int | None = None,
         was_head: bool = False,
+        after_was_head: bool = False,
         load: Literal["changes", "full", "from_earliest"] = "changes",
         on_rollback: RollbackOption = "fail",
     ) -> "Passage":
         """The snapshots that lead from one snapshot of a branch to another.
 
-        Reads manifests if history starts inside the range.
+        Reads metadata files after a rollback, and manifests if history starts inside the range.
 
         Args:
             branch: a branch, or a tag, which means the history of its snapshot.
             after_snapshot_id: exclusive; None: from the start of the history. It may have expired if a child exists,
                 and the files that this removed.
             up_to_snapshot_id: inclusive; None: the head of the branch.
-            was_head: the caller knows that the end was the branch's head once.
+            was_head: the caller knows that the end was the branch's head once; expired history need not prove it.
+            after_was_head: the same of the start. If its end is unknown, the difference of the two states is delivered.
             load: ``changes``: the commits of the range. ``full``: a landing at the end. ``from_earliest``: the commits
                 since the oldest snapshot, a landing unless history starts with it. The last two have no start.
-            on_rollback: if the branch left the start behind, ``compensate``: a landing on the newest snapshot that both
-                share, then the commits since; ``fail``: raise.
+            on_rollback: if the branch left the start behind, ``compensate``: a landing on the snapshot that became
+                current, then the commits since; ``fail``: raise.
 
         Raises:
             NotAnAncestorError: the start is no ancestor of the end, and no rollback is compensated.
@@ -111,8 +114,7 @@ class Passage:
         lineage = table.history.lineage(end.snapshot_id)
         if after_snapshot_id is None:
             return finder.from_oldest(lineage, needs_start=load == "changes")
-        may_end_before = was_head or end == table.history.head(branch)
-        return finder.since(after_snapshot_id, lineage, on_rollback=on_rollback, may_end_before=may_end_before)
+        return finder.since(after_snapshot_id, lineage, on_rollback=on_rollback, was_head=after_was_head)
 
     @staticmethod
     def of_tag(
@@ -193,7 +195,7 @@ class _Finder:
                 return snapshot
         end = self.table.history.snapshot(up_to_snapshot_id)
         # The branch may have led there before it was rolled back or set to another snapshot.
-        moves = self.table.history.log if self.branch == MAIN else ()
+        moves = branch_log(self.table.history, self.table.log, branch=self.branch, after_snapshot_id=up_to_snapshot_id)
         if any(self.table.history.is_ancestor(up_to_snapshot_id, move.snapshot_id) for move in moves):
             return end
         raise NotAnAncestorError(
@@ -218,7 +220,7 @@ class _Finder:
         )
 
     def since(
-        self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: RollbackOption, may_end_before: bool
+        self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: RollbackOption, was_head: bool
     ) -> Passage:
         landing = None
         before = self.table.history.snapshots.get(after_snapshot_id)
@@ -228,8 +230,8 @@ class _Finder:
             #   1 - 2 - 3        a landing on 1, which takes back 2 and 3,
             #    `- 4 - 5        then the commits 4 and 5
             landing = landing_of_rollback(
-                self.table, lineage, branch=self.branch, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback,
-                may_end_before=may_end_before,
+                self.table, lineage, branch=self.branch, after_snapshot_id=after_snapshot_id, was_head=was_head,
+                on_rollback=on_rollback,
             )  # fmt: skip
             before = landing.snapshot
             commits = commits_after(lineage, before.snapshot_id) or ()
@@ -250,50 +252,134 @@ def landing_of_rollback(
     *,
     branch: str,
     after_snapshot_id: int,
+    was_head: bool,
     on_rollback: RollbackOption,
-    may_end_before: bool,
 ) -> Landing:
-    """The state to which a branch went back when it left a snapshot: the newest one that both share.
+    """The state to which a branch moved when it left a snapshot.
 
     Args:
         lineage: of the end, newest first; the snapshot that was left is not in it.
-        may_end_before: the end may be an ancestor of the snapshot that was left.
+        was_head: the caller knows that the branch led to that snapshot once.
     """
     history, up_to, oldest = table.history, lineage[0], lineage[-1]
-    left = history.snapshots.get(after_snapshot_id)
-    if left is None:
+    if after_snapshot_id not in history.snapshots:
         raise history.expired(after_snapshot_id, oldest)
-    passed = {snapshot.snapshot_id for snapshot in ancestry(history.snapshots, after_snapshot_id)}
-    shared = next((snapshot for snapshot in lineage if snapshot.snapshot_id in passed), None)
-    # Snapshots between both may have expired. An older one than the one that was left still shows that the branch went
-    # back: its children were committed after it. V1 tables number no snapshots.
-    older = (snapshot for snapshot in lineage if (snapshot.sequence_number or 0) < (left.sequence_number or 0))
-    landed = shared or next(older, None)
-    if landed is None and origin_of(oldest, table.manifests) is SnapshotOrigin.GAP:
+    common_id = history.nearest_common_ancestor(up_to.snapshot_id, after_snapshot_id)
+    moves = branch_log(history, table.log, branch=branch, after_snapshot_id=after_snapshot_id)
+    move = landing_after(
+        history,
+        moves,
+        was_head=was_head or branch != MAIN,
+        after_snapshot_id=after_snapshot_id,
+        up_to_snapshot_id=up_to.snapshot_id,
+    )
+    if (
+        common_id is None
+        and not went_back(history, moves, move, after_snapshot_id=after_snapshot_id)
+        and origin_of(oldest, table.manifests) is SnapshotOrigin.GAP
+    ):
         raise history.expired(after_snapshot_id, oldest)
-    # Otherwise the table was replaced, and the new one begins with its oldest snapshot.
-    landed = landed or oldest
-    if landed == up_to and not may_end_before:
-        reason = "it is newer; begin the range at an ancestor of its end"
+    if move is None:
+        reason = (
+            "a range follows the history of one branch; choose both ends on it, or start a pipeline over by icefloe "
+            "reset"
+        )
         raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, up_to.snapshot_id, reason)
     if on_rollback == "fail":
-        reason = f"the branch was moved to snapshot {landed.snapshot_id}"
+        reason = f"the branch was moved to snapshot {move.snapshot_id}"
         raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, up_to.snapshot_id, reason)
-    require_comparable_states(table.metadata, after_snapshot_id, landed.snapshot_id, table=table.name)
+    require_comparable_states(table.metadata, after_snapshot_id, move.snapshot_id, table=table.name)
     return Landing(
-        snapshot=landed,
+        snapshot=history.snapshot(move.snapshot_id),
         left_snapshot_id=after_snapshot_id,
-        timestamp_ms=_landed_at_ms(history, lineage, landed, left, branch=branch),
+        timestamp_ms=move.timestamp_ms,
     )
 
 
-def _landed_at_ms(
-    history: History, lineage: Sequence[Snapshot], landed: Snapshot, left: Snapshot, *, branch: str
-) -> int:
-    """As the log of ``main`` says; otherwise the time of the next commit, or of the table's last change."""
-    moves = history.log if branch == MAIN else ()
-    times = [move.timestamp_ms for move in moves if move.snapshot_id == landed.snapshot_id]
-    if times and times[-1] >= left.timestamp_ms:
-        return times[-1]
-    children = (each.timestamp_ms for each in lineage if each.parent_snapshot_id == landed.snapshot_id)
-    return next(children, history.last_updated_ms)
+def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapshot_id: int) -> Sequence[BranchMove]:
+    """Moves of the branch, oldest first, from ``after_snapshot_id`` on; empty if nothing is known.
+
+    From ``main``'s snapshot log; for other branches, and if a replaced table cleared that log, from the metadata files.
+    If these reach back before the snapshot and the branch never pointed to it, all their moves are returned.
+    """
+    if branch == MAIN and any(move.snapshot_id == after_snapshot_id for move in history.log):
+        return history.log
+    moves: list[BranchMove] = []
+    for version in log.newest_first():
+        head = version.branch_heads.get(branch) if version else None
+        if version is not None and head is not None:
+            moves.append(BranchMove(snapshot_id=head, timestamp_ms=version.last_updated_ms))
+        if head == after_snapshot_id:
+            return moves[::-1]
+    return moves[::-1] if _saw_all_of(after_snapshot_id, log) else ()
+
+
+def landing_after(
+    history: History, moves: Sequence[BranchMove], *, was_head: bool, after_snapshot_id: int, up_to_snapshot_id: int
+) -> BranchMove | None:
+    """The last move between two snapshots that was not a commit; None if none is known.
+
+    It goes to the end or an ancestor of it; if nothing else is known, to the nearest common ancestor or, without one,
+    the end.
+
+    Args:
+        was_head: the branch counts as having led there if nothing is known; for ``main``, which has a log, only if the
+            caller knows (`landing_of_rollback`).
+        after_snapshot_id: left by the branch; not an ancestor of the end.
+    """
+    fallback = _without_log(history, after_snapshot_id, up_to_snapshot_id)
+    if not moves:
+        return fallback if was_head else None
+    # The cursor is at 3, the branch was rolled back to 1, went on to 4 and 5, and 5 is the end:
+    #   moves   1  2  3  1  4  5
+    #                 |  |     arrival
+    #                 |  landing: the last move that is not from a snapshot to a descendant
+    #                 departure
+    # Earlier moves in between do not count: the step compares the state at 3 with the state at the last landing.
+    arrival = _arrival(history, moves, up_to_snapshot_id)
+    departures = [i for i, move in enumerate(moves[:arrival]) if move.snapshot_id == after_snapshot_id]
+    if arrival is None or not departures:
+        return None
+    for index in range(arrival, departures[-1], -1):
+        if not history.is_ancestor(moves[index - 1].snapshot_id, moves[index].snapshot_id):
+            landing_id = moves[index].snapshot_id
+            is_usable = landing_id in history.snapshots and history.is_ancestor(landing_id, up_to_snapshot_id)
+            return moves[index] if is_usable else fallback
+    return fallback
+
+
+def went_back(
+    history: History, moves: Sequence[BranchMove], landing: BranchMove | None, *, after_snapshot_id: int
+) -> bool:
+    """True if a branch is known to have moved to an older snapshot.
+
+    The changes are then the difference of the two states, though no common ancestor shows. V1 tables number no
+    snapshots, so nothing is known of them.
+    """
+    if landing is None or not moves:
+        return False
+    left, reached = history.snapshot(after_snapshot_id), history.snapshots.get(landing.snapshot_id)
+    return reached is not None and (reached.sequence_number or 0) < (left.sequence_number or 0)
+
+
+def _arrival(history: History, moves: Sequence[BranchMove], up_to_snapshot_id: int) -> int | None:
+    exact = [index for index, move in enumerate(moves) if move.snapshot_id == up_to_snapshot_id]
+    if exact:
+        return exact[-1]
+    # Java leaves the inner snapshots of a commit out of the log.
+    later = (i for i, move in enumerate(moves) if history.is_ancestor(up_to_snapshot_id, move.snapshot_id))
+    return next(later, None)
+
+
+def _without_log(history: History, after_snapshot_id: int, up_to_snapshot_id: int) -> BranchMove:
+    common_id = history.nearest_common_ancestor(up_to_snapshot_id, after_snapshot_id)
+    landing_id = up_to_snapshot_id if common_id is None else common_id
+    later = [s for s in history.lineage(up_to_snapshot_id) if s.parent_snapshot_id == landing_id]
+    timestamp_ms = later[0].timestamp_ms if later else history.last_updated_ms
+    return BranchMove(snapshot_id=landing_id, timestamp_ms=timestamp_ms)
+
+
+def _saw_all_of(snapshot_id: int, log: MetadataLog) -> bool:
+    """True if the first metadata file is older, and none is missing."""
+    *_, first = versions = [*log.newest_first()]
+    return first is not None and None not in versions and snapshot_id not in first.snapshot_ids
