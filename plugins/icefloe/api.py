@@ -84,6 +84,7 @@ def read_changes(
         after_timestamp=after_timestamp,
         up_to_timestamp=up_to_timestamp,
     )
+    engine = LocalEngine()
     scan = ChangelogScan.of(
         table,
         request,
@@ -93,7 +94,8 @@ def read_changes(
         commit_groups=commit_groups,
         columns=columns,
         filter_text=filter,
+        cores=engine.threads,
     )
     for warning in scan.warnings:
         logger.warning("%s", warning)
-    return pa.RecordBatchReader.from_batches(scan.schema, scan.read(LocalEngine()))
+    return pa.RecordBatchReader.from_batches(scan.schema, scan.read(engine))

@@ -73,15 +73,6 @@ def test_a_plan_that_cannot_be_made_again_as_it_was_is_refused_with_the_release_
         workshop.open()
 
 
-def test_a_batch_of_another_planner_names_the_release_that_finishes_it(workshop: Workshop) -> None:
-    workshop.append(range(10))
-    workshop.open()
-    offset = workshop.folder / "storage/checkpoints/events/offsets/0.json"
-    offset.write_text(offset.read_text().replace('"planner_version": 1', '"planner_version": 7'))
-    with pytest.raises(TerminalError, match=r"planned by version 7 of the planner.*finish it with icefloe 0\.1\.0"):
-        workshop.open()
-
-
 def test_text_of_the_environment_is_in_no_plan_and_no_record(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from changes.hash_values import KEY
 from icefloe.batch import staged_changes
+from icefloe.batch.rows.file_effects import Sums
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
-from icefloe.batch.sums import Sums
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.shuffle.index_file import OrdinalSums

@@ -26,7 +26,6 @@ Read in this order:
 - `changelog_scan`: the changes of a range for one reader
 - `phases`: hands the tasks of a phase to an engine
 - `staged_changes`: changes become parts of the sink
-- `sums`: signed counts of rows and signed sums of row hashes
 - `plan_document`: a plan's header and map tasks, and the keys of all documents of a batch
 - `report`: the figures of a batch
 - `phase_record`: attempts, time and figures of one phase

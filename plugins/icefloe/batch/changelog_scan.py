@@ -12,7 +12,6 @@ import pyarrow as pa
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
-from icefloe.batch.open.cores import local_cores
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.batch.phase_record import Engine, PhaseTally
@@ -57,6 +56,7 @@ class ChangelogScan:
         commit_groups: CommitGroupsOption,
         columns: Sequence[str] | None,
         filter_text: str | None,
+        cores: int,
     ) -> Self:
         """Plans a range; see `icefloe.api.read_changes`."""
         loaded = LoadedTable(table)
@@ -75,7 +75,7 @@ class ChangelogScan:
             changes=changes,
             columns=None if columns is None else tuple(columns),
             filter=filter_text,
-            cores=local_cores(),
+            cores=cores,
             hash_key=RowHashes.new_key(),
         )
         labels = PlanLabels(

@@ -12,7 +12,7 @@ from pydantic import ConfigDict
 
 from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document
 from icefloe.batch.plan_document import result_key
-from icefloe.batch.sums import Sums
+from icefloe.batch.rows.file_effects import Sums
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import STRICT, dump_document

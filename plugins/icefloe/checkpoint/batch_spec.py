@@ -56,6 +56,12 @@ class Identity:
         """
         return other if (self.policy, self.field_ids) == (other.policy, other.field_ids) else self
 
+    def __str__(self) -> str:
+        """The identity in words."""
+        if self.policy == "row_id":
+            return "_row_id, inside of a step"
+        return ", ".join(self.columns) or "none: INSERT and DELETE only"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
@@ -75,8 +81,6 @@ class BatchSpec:
         target_file_bytes: of a file of the sink; None: no limit.
         cores: number of tasks that run at once.
         hash_key: key of all row hashes of the batch, drawn when it was opened: no writer of rows knew it.
-        own_planner_version: grows when a release would cut the same range into other map tasks, partitions or parts.
-        planner_version: of the release that opened the batch.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -96,8 +100,6 @@ class BatchSpec:
     target_file_bytes: int | None = None
     cores: int
     hash_key: Hash128
-    own_planner_version: ClassVar[int] = 1
-    planner_version: int = own_planner_version
 
     def __post_init__(self) -> None:
         found = [step.change_ordinal for step in self.steps]

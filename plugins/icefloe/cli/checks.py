@@ -7,8 +7,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
-from icefloe.batch.open.identity_policy import identity_text
-from icefloe.batch.plan.batch_preview import TableCheck, next_plannable
+from icefloe.batch.plan.batch_preview import TableCheck
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.batch.verify.verify_delivery import verify_delivery
@@ -175,7 +174,7 @@ def _check_table(session: PipelineSession, checks: Checklist) -> None:
         return
     schema = checks.run("columns", table.schema, lambda found: f"{len(found.arrow)} of types that can be read")
     if schema is not None:
-        checks.run("identity", table.identity, identity_text)
+        checks.run("identity", table.identity, str)
         checks.run(
             "columns",
             table.shape,
@@ -186,7 +185,7 @@ def _check_table(session: PipelineSession, checks: Checklist) -> None:
         )
     checks.run(
         "checkpoint",
-        lambda: (next_plannable(session),),
+        lambda: (table.next_batch_number(),),
         lambda found: "there is nothing to do" if found[0] is None else f"batch {found[0]} can be planned",
     )
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from icefloe.batch.context.end_batch import BatchEnd
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.pin import let_pins_go, pinned_refs
+from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.upkeep.abandoned_batch import end_open_batch, find_end
 from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished
 from icefloe.checkpoint.records import BatchOutcome
@@ -172,7 +172,7 @@ def unpin(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
         screen.say(f"would drop {shown}")
     elif is_agreed(f"drop {shown}?", yes=arguments.yes):
         with screen.under_way("committing"):
-            let_pins_go(session.table, pipeline.name, view)
+            found.drop(session.table)
         is_dropped = True
         screen.say(f"dropped {shown}")
     if found is not None and pipeline.pin:

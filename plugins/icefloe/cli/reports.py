@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.plan.batch_preview import next_plannable
+from icefloe.batch.plan.batch_preview import TableCheck
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus, status_of
 from icefloe.checkpoint.log import Checkpoint
@@ -74,7 +74,7 @@ def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
 
 def _trouble(session: PipelineSession) -> str | None:
     try:
-        next_plannable(session)
+        TableCheck(session=session).next_batch_number()
     except IcefloeError as error:
         is_awaited = session.pipeline.wait_for_table and isinstance(error, TABLE_IS_MISSING)
         return None if is_awaited else error.sentence

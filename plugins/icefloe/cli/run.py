@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.identity_policy import identity_text
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.plan.batch_preview import BatchPreview, preview_batch
+from icefloe.batch.plan.batch_preview import BatchPreview
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.records import Writer
 from icefloe.cli.pipeline_session import awaited, load_named_pipeline, open_session, requested_range
@@ -141,7 +140,7 @@ def plan(arguments: Namespace, screen: Screen) -> None:
 def _preview(pipeline: Pipeline, request: RequestedRange | None) -> BatchPreview | str:
     with awaited(pipeline):
         session = open_session(pipeline)
-        return preview_batch(session, request, cores=PhaseRunner.of(session.pipeline, os.environ).cores)
+        return BatchPreview.of(session, request, cores=PhaseRunner.of(session.pipeline, os.environ).cores)
     return "nothing to do"
 
 
@@ -187,7 +186,7 @@ def _plan_document(preview: BatchPreview) -> dict[str, Any]:
         "map_tasks": planned.num_map_tasks,
         "partitions": planned.num_partitions,
         "partitions_reason": planned.partitions_reason,
-        "identity": identity_text(spec.identity),
+        "identity": str(spec.identity),
         "identifier_columns": list(spec.identity.columns),
         "columns": None if spec.columns is None else list(spec.columns),
         "filter": spec.filter,

@@ -2,6 +2,7 @@
 
 Read in this order:
 
+- `cores`: how many tasks run at once
 - `local`: threads of one process, without a JVM
 - `spark`: Spark applications, and the tasks of a phase on their executors
 - `phase_runner`: one of the two, by pipeline or size

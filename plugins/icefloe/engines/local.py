@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TypeVar
 
-from icefloe.batch.open.cores import tasks_at_once
-from icefloe.patience import map_in_threads
+from icefloe.engines.cores import tasks_at_once
 from icefloe.pipeline.settings import ShuffleSettings
 
 __all__ = ["LocalEngine"]
@@ -28,7 +27,7 @@ class LocalEngine:
         memory_bytes: int = ShuffleSettings().memory_bytes,
         report_progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self._threads = threads or tasks_at_once(memory_bytes)
+        self.threads = threads or tasks_at_once(memory_bytes)
         self._report_progress = report_progress
 
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
@@ -41,4 +40,4 @@ class LocalEngine:
                 self._report_progress(next(done), len(numbers))
             return result
 
-        return map_in_threads(run, numbers, threads=self._threads, name="icefloe")
+        return map_in_threads(run, numbers, threads=self.threads, name="icefloe")

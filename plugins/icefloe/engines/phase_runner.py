@@ -12,6 +12,7 @@ from icefloe.batch.deliver.commit_batch import commit_batch
 from icefloe.batch.phase_record import Engine
 from icefloe.batch.phases import run_phase
 from icefloe.batch.report import BatchReport
+from icefloe.engines.cores import available_cores
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark.master import SparkMaster, spark_advice
 from icefloe.engines.spark.submit import SparkSubmit
@@ -62,9 +63,9 @@ class PhaseRunner:
         return cls(pipeline=pipeline, spark=spark, engine=engine)
 
     @property
-    def cores(self) -> int | None:
-        """Number of tasks that run at once; None if the planner has to count."""
-        return None if self.spark is None else self.spark.master.cores
+    def cores(self) -> int:
+        """Number of tasks that run at once."""
+        return available_cores(self.pipeline, None if self.spark is None else self.spark.master.cores)
 
     @property
     def advice(self) -> str | None:

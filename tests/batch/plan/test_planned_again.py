@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from icefloe.batch.plan.batch_preview import preview_batch
+from icefloe.batch.plan.batch_preview import BatchPreview
 from icefloe.batch.upkeep.abandoned_batch import end_open_batch, find_end
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import NotAnAncestorError
@@ -32,7 +32,7 @@ def test_an_open_batch_whose_snapshot_expired_before_it_was_planned_names_the_wa
     table.refresh().maintenance.expire_snapshots().by_id(expired).commit()
     # With its plan the batch may end well: nobody is told to give it up.
     with pytest.raises(NotAnAncestorError) as previewed:
-        preview_batch(workshop.session(), None, cores=1)
+        BatchPreview.of(workshop.session(), None, cores=1)
     assert "abandon" not in previewed.value.sentence
     opened.store.delete(["plan.json"])
     way_out = rf"snapshot {expired}: .* batch 1 is open and has no plan: .* `icefloe abandon events`"

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from icefloe.batch.open.cores import local_cores
+from icefloe.engines.cores import local_cores
 from icefloe.engines.spark.master import (
     SparkMaster,
     configured_master,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from icefloe.batch.open.cores import executor_cores
+from icefloe.engines.cores import executor_cores
 from icefloe.engines.spark.master import (
     SparkMaster,
     configured_master,

@@ -16,9 +16,9 @@ from icefloe.batch.phase_record import PhaseRecord, load_phases
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.report import SummaryCheck
+from icefloe.batch.rows.file_effects import Sums
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.staged_changes import CHANGE_WEIGHTS, RangeResult
-from icefloe.batch.sums import Sums
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import load_document

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.map.carryover import CarryOver
-from icefloe.batch.sums import Sums
+from icefloe.batch.rows.file_effects import Sums
 from icefloe.shuffle.committed_output import MapOutputRecord
 from icefloe.shuffle.map_output import MapOutputWriter, new_attempt
 
@@ -16,20 +16,15 @@ logger = logging.getLogger(__name__)
 
 
 def write_map_output(
-    inputs: MapInputs, map_id: int, *, attempt: str | None = None, generation: int | None = None
+    inputs: MapInputs, map_id: int, *, attempt: str | None = None, generation: int = 0
 ) -> MapOutputRecord:
-    """Writes the map output of one task, or adopts an existing one, and returns the commit record that counts.
+    """Writes the map output of one task, and returns the commit record that counts.
 
     Args:
         attempt: name of this attempt in the record; None: a new name.
-        generation: generation to commit if the caller found no record; None: the task looks by itself.
+        generation: generation to commit; the caller found no record of it.
     """
     folder, plan = inputs.folder, inputs.folder.plan
-    if generation is None:
-        state = folder.map_outputs.current(map_id)
-        if state.record is not None:
-            return state.record
-        generation = state.generation
     started = time.monotonic()
     # Half for the rows that are compared, half for the writer: both hold rows at once.
     memory_bytes = folder.memory_bytes // 2

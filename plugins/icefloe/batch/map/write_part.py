@@ -21,20 +21,15 @@ __all__ = ["inserted_rows", "write_part"]
 
 
 def write_part(
-    inputs: MapInputs, sink: ChangeFiles, map_id: int, *, attempt: str | None = None, generation: int | None = None
+    inputs: MapInputs, sink: ChangeFiles, map_id: int, *, attempt: str | None = None, generation: int = 0
 ) -> MapOutputRecord:
-    """Delivers every row of one map task's files as INSERT, or adopts an existing record.
+    """Delivers every row of one map task's files as INSERT, and returns the commit record that counts.
 
     Args:
         attempt: name of this attempt in the record; None: a new name.
-        generation: generation to commit if the caller found no record; None: the task looks by itself.
+        generation: generation to commit; the caller found no record of it.
     """
     folder = inputs.folder
-    if generation is None:
-        state = folder.map_outputs.current(map_id)
-        if state.record is not None:
-            return state.record
-        generation = state.generation
     started = time.monotonic()
     reader = inputs.row_reader()
     staged = StagedChanges(folder)

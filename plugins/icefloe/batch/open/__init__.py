@@ -8,12 +8,10 @@ Read in this order:
 - `identity_policy`: the columns that make two rows the same row
 - `recorded_pipeline`: refuses a pipeline of another meaning than the recorded one
 - `pin`: keeps pending snapshots from expiring
-- `cores`: how many tasks run at once
 """
 
 __all__ = [
     "claim_batch",
-    "cores",
     "identity_policy",
     "next_batch",
     "next_range",

@@ -11,7 +11,7 @@ from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import ChangesOption
 
-__all__ = ["choose_identity", "has_row_ids", "identity_text"]
+__all__ = ["choose_identity", "has_row_ids"]
 
 _ROW_LINEAGE: Final = 3
 
@@ -71,13 +71,6 @@ def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchem
     with about_key("columns"):
         selected = schema.select(pipeline.columns).arrow
     return (*pipeline.columns, *IdentifierColumns.named(schema.columns, identity.columns).missing_in(selected))
-
-
-def identity_text(identity: Identity) -> str:
-    """The identity in words."""
-    if identity.policy == "row_id":
-        return "_row_id, inside of a step"
-    return ", ".join(identity.columns) or "none: INSERT and DELETE only"
 
 
 def kept_identity(

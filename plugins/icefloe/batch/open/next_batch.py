@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.cores import available_cores
 from icefloe.batch.open.identity_policy import delivered_columns, identity_of_batch
 from icefloe.batch.open.next_range import (
     RequestedRange,
@@ -20,7 +19,6 @@ from icefloe.batch.open.recorded_pipeline import (
     pipeline_differences,
     refuse_other_coordination,
     refuse_other_meaning,
-    require_own_planner,
 )
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
@@ -159,12 +157,10 @@ def _change_since(before: Compared, found: "RowFilter", pipeline: Pipeline) -> s
 
 
 def new_batch(
-    session: PipelineSession, table: LoadedTable, view: CheckpointView, snapshots: SnapshotRange, cores: int | None
+    session: PipelineSession, table: LoadedTable, view: CheckpointView, snapshots: SnapshotRange, cores: int
 ) -> OffsetRecord:
     """The batch after the cursor of a view. Number, cursor and load part all come from that one look."""
     pipeline = session.pipeline
-    # Asked also if the master knows better, so that a bad number in spark.conf is refused before the batch is open.
-    here = available_cores(pipeline)
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     recorded = None if view.pipeline is None else view.pipeline.identity
     identity, warnings = identity_of_batch(recorded, schema, session.table, pipeline)
@@ -192,7 +188,7 @@ def new_batch(
             target_size_bytes=pipeline.shuffle.target_size_bytes,
             map_task_bytes=pipeline.shuffle.map_task_bytes,
             target_file_bytes=pipeline.changes_folder.target_file_bytes,
-            cores=cores or here,
+            cores=cores,
             hash_key=session.surroundings.new_key(),
         ),
         ending=Ending.after(
@@ -273,16 +269,14 @@ class NextBatch:
         self.table.history.require_same(self.offset.ending.cursor.snapshot)
 
 
-def next_batch(
-    session: PipelineSession, *, view: CheckpointView | None = None, cores: int | None = None
-) -> NextBatch | None:
+def next_batch(session: PipelineSession, *, view: CheckpointView | None = None, cores: int = 1) -> NextBatch | None:
     """The batch to work on: the open one with exactly its range, or the next one; None if there is nothing to do.
 
     Nothing is written: `record_batch` does.
 
     Args:
         view: a look at the checkpoint; None: a new one.
-        cores: of the Spark master; None: as its configuration or this machine says.
+        cores: number of tasks that run at once.
 
     Raises:
         ExpiredHistoryError: snapshots that the range needs are gone.
@@ -316,7 +310,7 @@ def next_batch(
         return NextBatch(session=session, table=table, offset=offset, is_resumed=False)
 
 
-def requested_batch(session: PipelineSession, request: RequestedRange, *, cores: int | None = None) -> NextBatch | None:
+def requested_batch(session: PipelineSession, request: RequestedRange, *, cores: int = 1) -> NextBatch | None:
     """The one batch of a backfill. Its place follows from range and configuration. None for an empty range.
 
     A request without an end goes on with the open backfill that it began before; see `open_backfill`.
@@ -353,7 +347,7 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
 
 
 def _resumed(session: PipelineSession, table: LoadedTable, opened: OffsetRecord) -> NextBatch:
-    require_own_planner(session.pipeline, opened)
+    logger.info("%s: resuming batch %d", session.pipeline.name, opened.batch_number)
     return NextBatch(session=session, table=table, offset=opened, is_resumed=True)
 
 

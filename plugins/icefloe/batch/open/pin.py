@@ -11,7 +11,7 @@ from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.step import StepKind
 from icefloe.iceberg.table import Table
 
-__all__ = ["let_pins_go", "pin_pending", "pinned_refs", "try_to_pin"]
+__all__ = ["pin_pending", "pinned_refs", "try_to_pin"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,14 +49,6 @@ def try_to_pin(session: PipelineSession) -> None:
         logger.warning("the snapshots that %s needs are not pinned: %s", session.pipeline.name, error)
 
 
-def let_pins_go(table: Table, pipeline: str, view: CheckpointView) -> PipelinePins | None:
-    """Lets the pins of a pipeline, by its name, go; None if there were none."""
-    found = pinned_refs(table, pipeline, view)
-    if found:
-        found.drop(table)
-    return found
-
-
 def pinned_refs(table: Table, pipeline: str, view: CheckpointView) -> PipelinePins | None:
     """The branch and the tags of a pipeline, by its name; None if there are none."""
     if view.checkpoint_id is None:
@@ -67,7 +59,9 @@ def pinned_refs(table: Table, pipeline: str, view: CheckpointView) -> PipelinePi
 
 def _try_to_let_go(session: PipelineSession) -> None:
     try:
-        let_pins_go(session.table, session.pipeline.name, session.checkpoint.look())
+        found = pinned_refs(session.table, session.pipeline.name, session.checkpoint.look())
+        if found is not None:
+            found.drop(session.table)
     except IcefloeError as error:
         logger.warning("pin is off, but branch and tags of %s remain: %s", session.pipeline.name, error)
 

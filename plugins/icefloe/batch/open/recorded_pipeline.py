@@ -8,12 +8,11 @@ from typing import Any
 
 from icefloe.batch.context.batch_folder import MARKER, FolderMarker
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
-from icefloe.checkpoint.batch_spec import BatchSpec, Identity
+from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.table import table_uuid
 from icefloe.pipeline.environment import expand
-from icefloe.pipeline.model import Pipeline
 from icefloe.version import VERSION
 
 __all__ = [
@@ -128,19 +127,6 @@ def _tables(session: PipelineSession, recorded: PipelineRecord) -> tuple[str, st
     if recorded.table_uuid is None or uuid is None:
         return "location", recorded.table_location, session.table.metadata.location
     return "uuid", recorded.table_uuid, uuid
-
-
-def require_own_planner(pipeline: Pipeline, opened: OffsetRecord) -> None:
-    """An open batch must be planned as it was."""
-    name, number = pipeline.name, opened.batch_number
-    if opened.spec.planner_version != BatchSpec.own_planner_version:
-        raise TerminalError(
-            f"batch {number} of {name} was planned by version {opened.spec.planner_version} of the planner, and this "
-            f"release has version {BatchSpec.own_planner_version}: finish it with icefloe {opened.icefloe_version}, "
-            "which opened it",
-            batch_number=number,
-        )
-    logger.info("%s: resuming batch %d", name, number)
 
 
 def _pairs(differences: Sequence[tuple[str, object, object]]) -> str:

@@ -1,6 +1,7 @@
 """A pipeline checked against its table, and its next batch; nothing is written."""
 
 from dataclasses import dataclass
+from typing import Self
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.claim_batch import fitted_to_sink, refuse_rows_without_key
@@ -16,7 +17,7 @@ from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
-__all__ = ["BatchPreview", "TableCheck", "next_plannable", "preview_batch"]
+__all__ = ["BatchPreview", "TableCheck"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,16 @@ class TableCheck:
     def schema(self) -> TableSchema:
         """Schema of the newest snapshot."""
         return TableSchema.at(self.session.table.metadata, self.head_snapshot_id())
+
+    def next_batch_number(self) -> int | None:
+        """Number of the batch that a run would open or resume; None if there is nothing to do."""
+        batch = next_batch(self.session)
+        if batch is None:
+            return None
+        fitted_to_sink(batch)
+        if self.session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
+            refuse_excessive_scan(batch, plan_of(batch))
+        return batch.offset.batch_number
 
     def identity(self) -> Identity:
         """The identity of rows, which the sink accepts."""
@@ -74,6 +85,18 @@ class BatchPreview:
     batch: NextBatch
     planned: PlannedBatch
 
+    @classmethod
+    def of(cls, session: PipelineSession, request: RequestedRange | None, *, cores: int) -> Self | str:
+        """Plans the batch that a run would deliver, or says why it would deliver none."""
+        batch = next_batch(session, cores=cores) if request is None else requested_batch(session, request, cores=cores)
+        if batch is None:
+            return "nothing to do"
+        if not batch.is_resumed:
+            refuse_rows_without_key(session, batch.offset.spec.identity)
+        elif batch.session.checkpoint.committed(batch.offset.batch_number) is not None:
+            return "delivered before"
+        return cls(batch=batch, planned=plan_of(batch))
+
     @property
     def plan(self) -> Plan:
         """The plan."""
@@ -114,30 +137,3 @@ class BatchPreview:
         except IcefloeError as error:
             return error.sentence
         return None
-
-
-def preview_batch(session: PipelineSession, request: RequestedRange | None, *, cores: int | None) -> BatchPreview | str:
-    """Plans the batch that a run would deliver, or says why it would deliver none.
-
-    Args:
-        cores: those of the Spark master.
-    """
-    batch = next_batch(session, cores=cores) if request is None else requested_batch(session, request, cores=cores)
-    if batch is None:
-        return "nothing to do"
-    if not batch.is_resumed:
-        refuse_rows_without_key(session, batch.offset.spec.identity)
-    elif batch.session.checkpoint.committed(batch.offset.batch_number) is not None:
-        return "delivered before"
-    return BatchPreview(batch=batch, planned=plan_of(batch))
-
-
-def next_plannable(session: PipelineSession) -> int | None:
-    """Number of the batch that a run would open or resume; None if there is nothing to do."""
-    batch = next_batch(session)
-    if batch is None:
-        return None
-    fitted_to_sink(batch)
-    if session.pipeline.max_scan_bytes is not None and not batch.is_resumed:
-        refuse_excessive_scan(batch, plan_of(batch))
-    return batch.offset.batch_number

@@ -149,16 +149,14 @@ class OpenedBatch:
         return Route.NOTHING_TO_DO if self.plan is None else self.plan.route
 
 
-def open_and_plan(
-    session: PipelineSession, request: RequestedRange | None = None, *, cores: int | None = None
-) -> OpenedBatch:
-    """Opens or resumes a batch and writes its plan. ``cores`` are those of the Spark master."""
+def open_and_plan(session: PipelineSession, request: RequestedRange | None = None, *, cores: int = 1) -> OpenedBatch:
+    """Opens or resumes a batch and writes its plan. ``cores`` is the number of tasks that run at once."""
     if request is None:
         return _open_next(session, cores)
     return _open_requested(session, request, cores)
 
 
-def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
+def _open_next(session: PipelineSession, cores: int) -> OpenedBatch:
     """After an error it looks again if another run moved the checkpoint while this one was stopped."""
     name, checkpoint = session.pipeline.name, session.checkpoint
     for _ in range(_LOOKS):
@@ -190,7 +188,7 @@ def _open_next(session: PipelineSession, cores: int | None) -> OpenedBatch:
     )
 
 
-def _open_requested(session: PipelineSession, request: RequestedRange, cores: int | None) -> OpenedBatch:
+def _open_requested(session: PipelineSession, request: RequestedRange, cores: int) -> OpenedBatch:
     """The batch of a backfill, or the next one after an abandoned one."""
     batch = requested_batch(session, request, cores=cores)
     if batch is not None and batch.is_resumed:

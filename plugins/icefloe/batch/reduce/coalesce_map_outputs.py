@@ -275,8 +275,8 @@ def coalesce_map_outputs(
     def redo(map_ids: Sequence[int]) -> None:
         tally.record.map_tasks_run_again += len(map_ids)
         tally.record.map_outputs_void += len(map_ids)
-        for map_id in map_ids:
-            write_map_output(inputs, map_id, attempt=new_name())
+        for map_id, generation in folder.map_outputs.missing(map_ids).items():
+            write_map_output(inputs, map_id, attempt=new_name(), generation=generation)
 
     try:
         collected = read_all_blocks(folder, redo)

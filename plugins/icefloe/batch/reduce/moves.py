@@ -4,7 +4,7 @@ The delivered columns may not show the identity, as with row ids, or identifier 
 removed under one identity may then equal a row added under another one, in another reduce range. Their hash rows are
 in the same hash range. A moves file has the rows that cancel by reduce range (docs/developers/formats.md):
 
-    header | entry of range 0 | entry of range 1 | ... | block of range 1 | block of range 4 | ... | checksum
+    header | entry of range 0 | entry of range 1 | ... | block of range 1 | block of range 4 | ...
 
 A reduce task reads its own entry and, if it is not empty, its own block.
 """
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.plan_document import moves_key
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError, load_coalesce_plan
-from icefloe.batch.sums import Sums
+from icefloe.batch.rows.file_effects import Sums
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
@@ -55,17 +55,16 @@ _CRC32: Final = struct.Struct(">I")
 _ENTRY: Final = struct.Struct(">QQI")
 _ENTRIES_AT: Final = _HEADER.size + _CRC32.size
 _ENTRY_BYTES: Final = _ENTRY.size + _CRC32.size
-_READ_BYTES: Final = 8 << 20
 _MAX_BLOCK_BYTES: Final = 1 << 31
 _CANNOT_KEEP: Final = "the rows that are compared across identities cannot be kept on local disk"
 
 
 def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
     """Writes the moves file of one hash range, or adopts an existing one."""
-    # Files of an earlier attempt count, whichever epoch it read: every attempt chooses the same rows. So a damaged file
-    # may also be replaced while somebody reads it.
+    # Files of an earlier attempt count, whichever epoch it read: every attempt chooses the same rows. A range deletes a
+    # damaged one.
     key, store = moves_key(range_id), folder.store
-    if has_whole_moves(store, key):
+    if store.size(key) is not None:
         return
     extents, coalesce_plan = BatchExtents(folder, epoch).of(range_id), load_coalesce_plan(folder)
     rows = extents.rows
@@ -78,8 +77,7 @@ def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
         with on_local_disk(_CANNOT_KEEP):
             path = owned.enter_context(task_folder("moves")) / "moves"
             cancelled = write_moves_file(path, found, num_ranges=len(coalesce_plan.ranges))
-        if not store.create(key, path) and not has_whole_moves(store, key):
-            store.put(key, path)
+        store.create(key, path)
     logger.info("hash range %d: %d of %d rows changed their identity only", range_id, cancelled, rows)
 
 
@@ -185,7 +183,7 @@ def _first_bits(hashes: RowHashes, bits: int) -> NDArray[np.int32]:
 def write_moves_file(path: Path, found: SpilledRows, *, num_ranges: int) -> int:
     """Writes a file on local disk; the same rows give the same bytes. Holds one range at a time."""
     entries, rows = [], 0
-    with path.open("w+b") as file:
+    with path.open("wb") as file:
         file.write(bytes(_ENTRIES_AT + num_ranges * _ENTRY_BYTES))
         for range_id in range(num_ranges):
             moves = _rows_of(found, range_id)
@@ -195,24 +193,7 @@ def write_moves_file(path: Path, found: SpilledRows, *, num_ranges: int) -> int:
             file.write(block)
         file.seek(0)
         file.write(b"".join([_sealed(_HEADER.pack(_MAGIC, _VERSION, num_ranges)), *entries]))
-        file.seek(0)
-        crc32 = 0
-        while data := file.read(_READ_BYTES):
-            crc32 = zlib.crc32(data, crc32)
-        file.write(_CRC32.pack(crc32))
     return rows
-
-
-def has_whole_moves(store: Store, key: str) -> bool:
-    """True if there is a moves file and every byte is as it was written."""
-    size_bytes = store.size(key)
-    if size_bytes is None or size_bytes < _ENTRIES_AT + _CRC32.size:
-        return False
-    crc32, end = 0, size_bytes - _CRC32.size
-    for start in range(0, end, _READ_BYTES):
-        [data] = store.get_ranges(key, [(start, min(end, start + _READ_BYTES))])
-        crc32 = zlib.crc32(data, crc32)
-    return _CRC32.pack(crc32) == store.get_ranges(key, [(end, size_bytes)])[0]
 
 
 class MovesEntry(NamedTuple):
@@ -279,11 +260,12 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Ite
 
 @contextmanager
 def _needed(folder: BatchFolder, key: str, range_id: int) -> Iterator[None]:
-    """Names the file that a range lacks."""
+    """Names the file that a range lacks, after it was deleted, so that it is written again."""
     try:
         yield
     except (KeyMissingError, RangeMissingError, ValueError) as cause:
         url = folder.store.url
+        folder.store.delete([key])
         raise ReduceInputGoneError(
             f"the moves file {url}/{key}, which range {range_id} needs, is gone or damaged: run again, the next try of "
             "shuffle_read writes it once more",

@@ -14,8 +14,8 @@ from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents
 from icefloe.batch.reduce.moves import CancelledRows, load_moves
 from icefloe.batch.reduce.range_rows import RangeRows, RowDivision, RowGroup
+from icefloe.batch.rows.file_effects import Sums
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
-from icefloe.batch.sums import Sums
 from icefloe.changes.alignment import aligned_batches
 from icefloe.changes.columns import ChangeType
 from icefloe.changes.consolidate import consolidate

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from icefloe.batch.open.cores import cores_of_an_executor, local_cores
+from icefloe.engines.cores import cores_of_an_executor, local_cores
 from icefloe.errors import TerminalError
 from icefloe.memory_pool import pool_variable
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.batch.open import cores
-from icefloe.batch.open.cores import (
+from icefloe.engines import cores
+from icefloe.engines.cores import (
     available_cores,
     cpu_limit,
     executor_cores,
@@ -38,11 +38,13 @@ def test_a_number_that_is_none_is_named_with_its_key(value: str) -> None:
         executor_cores({"spark.executor.instances": value})
 
 
-def test_the_local_engine_has_the_cores_of_this_process(workshop: Workshop) -> None:
+def test_the_local_engine_has_the_cores_of_this_process(tmp_path: Path) -> None:
+    workshop = Workshop.create(tmp_path)
     conf = {"spark.cores.max": "40"}
-    assert available_cores(workshop.session().pipeline) == local_cores()
-    assert available_cores(workshop.set(spark={"conf": conf}, engine="spark").session().pipeline) == 40
-    assert available_cores(workshop.set(spark={"conf": {}}).session().pipeline) == local_cores()
+    assert available_cores(workshop.session().pipeline, 7) == local_cores()
+    assert available_cores(workshop.set(spark={"conf": conf}, engine="spark").session().pipeline, None) == 40
+    assert available_cores(workshop.session().pipeline, 7) == 7
+    assert available_cores(workshop.set(spark={"conf": {}}).session().pipeline, None) == local_cores()
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import format_bytes, natural
 
-__all__ = ["cores_of_an_executor", "local_cores", "tasks_at_once"]
-
 logger = logging.getLogger(__name__)
 
 _GROUPS: Final = Path("/sys/fs/cgroup")
@@ -74,11 +72,13 @@ _BESIDE_ROWS_BYTES: Final = 512 << 20
 """What a task takes in addition to the memory for its rows."""
 
 
-def available_cores(pipeline: Pipeline) -> int:
-    """Cores by the Spark configuration, or of this machine if that does not say."""
+def available_cores(pipeline: Pipeline, of_master: int | None) -> int:
+    """Cores of the Spark master, otherwise by the Spark configuration, or of this machine if that does not say."""
     if pipeline.engine == "local":
         return local_cores()
-    return executor_cores(pipeline.spark.conf) or local_cores()
+    # Read also if the master knows better, so that a bad number is refused before a batch is open.
+    configured = executor_cores(pipeline.spark.conf)
+    return of_master or configured or local_cores()
 
 
 def executor_cores(conf: Mapping[str, str]) -> int | None:
