@@ -5,6 +5,7 @@ from itertools import count
 from typing import TypeVar
 
 from icefloe.engines.cores import tasks_at_once
+from icefloe.patience import map_in_threads
 from icefloe.pipeline.settings import ShuffleSettings
 
 __all__ = ["LocalEngine"]
