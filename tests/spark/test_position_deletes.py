@@ -57,10 +57,10 @@ def test_positions_in_files_of_many_row_groups(create_table: CreateTable) -> Non
     properties = {"write.parquet.row-group-size-bytes": "4096"}
     table = create_table("id bigint, name string", format_version=3, properties=properties)
     java = JavaWriters(table)
-    [file] = java.data_files([(n, f"name {n}" * 4) for n in range(3000)])
+    [file] = java.data_files([(n, f"name {n}" * 4) for n in range(1200)])
     assert len(file.splitOffsets()) > 2
     java.append([file])
-    for positions in ([0, 99, 100, 101, 2999], range(500, 1500), range(1, 3000, 7)):
+    for positions in ([0, 99, 100, 101, 1199], range(200, 600), range(1, 1200, 7)):
         vectors = java.deletion_vectors({file: positions})
         java.row_delta(deletes=vectors.added, removed_deletes=vectors.rewritten)
     check_ranges(table)
