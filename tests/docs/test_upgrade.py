@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.engines import run_batch
+from icefloe.engines.phase_runner import PhaseRunner
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
 
@@ -18,9 +18,9 @@ FOREIGN = "by this release"
 @pytest.mark.parametrize(
     ("document", "halted_at", "sentence"),
     [
-        ("checkpoints/flights/pipeline.json", "commit_batch", FOREIGN),
-        ("shuffle/flights/*/1/plan.json", "commit_batch", FOREIGN),
-        ("shuffle/flights/*/1/tasks/*.json", "batch_tasks", "differs from the plan of its batch"),
+        ("checkpoints/flights/pipeline.json", "commit", FOREIGN),
+        ("shuffle/flights/*/1/plan.json", "commit", FOREIGN),
+        ("shuffle/flights/*/1/tasks/*.json", "run", "differs from the plan of its batch"),
     ],
 )
 def test_a_newer_document_stops_an_older_release(
@@ -44,13 +44,13 @@ def test_a_record_that_says_more_stops_an_older_release_although_its_version_is_
 
 
 def test_a_status_of_a_newer_release_stops_nothing(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> None:
-    halt(flights, "commit_batch", monkeypatch)
+    halt(flights, "commit", monkeypatch)
     rewrite(flights.folder / "flights/storage/checkpoints/flights/status.json")
     assert icefloe("run", "flights").code == 0
 
 
 def halt(flights: Flights, halted_at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a pipeline to the middle of its second batch: before a function is called."""
+    """Run a pipeline to the middle of its second batch: before a method of its runner is called."""
     flights.write_pipeline("flights")
     flights.lake.append((1, "AA"), (2, "UA"))
     assert icefloe("run", "flights").code == 0
@@ -60,7 +60,7 @@ def halt(flights: Flights, halted_at: str, monkeypatch: pytest.MonkeyPatch) -> N
         raise RuntimeError(halted_at)
 
     with monkeypatch.context() as broken:
-        broken.setattr(run_batch, halted_at, break_off)
+        broken.setattr(PhaseRunner, halted_at, break_off)
         assert icefloe("run", "flights").code == 70
 
 

@@ -30,7 +30,7 @@ TABLES: Final = (
     Mutation(name="the commits since a rollback are left out", function="_Finder.since", kind=Kind.SECOND),
     Mutation(name="each run commits pins to the table", function="pin_moves", kind=Kind.NEVER, place=4,
              suite=("tests/batch/open/test_pin.py", "tests/iceberg/history/test_pins.py")),
-    Mutation(name="a gap is taken for a replaced table", function="landing_of_rollback", kind=Kind.NEVER, place=9,
+    Mutation(name="a rollback over snapshots that expired is a gap", function="went_back", kind=Kind.ALWAYS,
              suite=("tests/iceberg/scan/test_rollback_steps.py",)),
     Mutation(name="the deletion vectors of one Puffin file are taken for one", function="DeleteEntry.identity",
              kind=Kind.NONE, place=4),
