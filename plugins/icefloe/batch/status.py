@@ -326,6 +326,9 @@ def publish_end(checkpoint: Checkpoint, pipeline: Pipeline, commit: CommitRecord
     """Says that the open batch was ended by hand. The rest of the status waits for the next plan."""
 
     def changed(before: PipelineStatus) -> PipelineStatus:
+        if before.open_batch is None and before.last_batch is None:
+            # No status is known, which the next batch will write.
+            return before
         if any(each is not None and each > commit.batch_number for each in (before.open_batch, before.last_batch)):
             return before
         return replace(

@@ -65,10 +65,6 @@ class Cursor:
         """Commit time of the snapshot, ISO 8601; None if it was not recorded."""
         return None if self.snapshot is None else time_of_ms(self.snapshot.timestamp_ms)
 
-    def is_at(self, other: "Cursor") -> bool:
-        """True if both are the same place, whatever their batches."""
-        return self == replace(other, batch_number=self.batch_number)
-
     def __str__(self) -> str:
         part = "" if self.load_part is None else f", {self.load_part} of its load"
         return f"snapshot {self.snapshot_id}{part}"

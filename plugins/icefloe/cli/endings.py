@@ -10,15 +10,15 @@ from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.upkeep.abandoned_batch import end_open_batch, find_end
 from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished
 from icefloe.checkpoint.records import BatchOutcome
-from icefloe.cli.pipeline_session import changing_command, open_session, places_here
+from icefloe.cli.pipeline_session import load_named_pipeline, open_session, places_here
 from icefloe.cli.screen import Screen, is_agreed
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
 
 
-@changing_command
-def abandon(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+def abandon(arguments: Namespace, screen: Screen) -> None:
     """Ends the open batch; if nothing was delivered, its number is never used again."""
+    pipeline = load_named_pipeline(arguments)
     places = places_here(pipeline, backfill_id=arguments.backfill, command="abandon")
     name = pipeline.name if arguments.backfill is None else f"backfill {arguments.backfill}"
     with screen.under_way("looking"):
@@ -71,9 +71,9 @@ def _end_document(end: BatchEnd) -> dict[str, object]:
     }
 
 
-@changing_command
-def set_cursor(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+def set_cursor(arguments: Namespace, screen: Screen) -> None:
     """Moves the cursor, after it has shown what is skipped or repeated."""
+    pipeline = load_named_pipeline(arguments)
     session = _settled_session(pipeline, arguments, screen)
     with screen.under_way("looking"):
         change = CursorChange.plan(session, arguments.snapshot_id)
@@ -119,9 +119,9 @@ def _settled_session(pipeline: Pipeline, arguments: Namespace, screen: Screen) -
     return session
 
 
-@changing_command
-def reset(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+def reset(arguments: Namespace, screen: Screen) -> None:
     """Gives up the cursor: the next batch begins with the initial load, under the next number."""
+    pipeline = load_named_pipeline(arguments)
     session = _settled_session(pipeline, arguments, screen)
     with screen.under_way("looking"):
         found = PipelineReset.plan(session)
@@ -156,9 +156,9 @@ def _reset_document(pipeline: Pipeline, found: PipelineReset) -> dict[str, objec
     }
 
 
-@changing_command
-def unpin(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+def unpin(arguments: Namespace, screen: Screen) -> None:
     """Drops a pipeline's pins in one commit, after it has shown them and asked."""
+    pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
         session = open_session(pipeline)
         view = session.checkpoint.look()

@@ -3,10 +3,8 @@
 import logging
 import os
 from argparse import Namespace
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
 from typing import Final
 
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
@@ -14,7 +12,6 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.run_settings import Credentials
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
-from icefloe.cli.screen import Screen
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline
@@ -103,15 +100,3 @@ def requested_range(arguments: Namespace) -> RequestedRange | None:
     bounds = {name: getattr(arguments, name, None) for name in _BOUNDS}
     given = {name: value for name, value in bounds.items() if value is not None}
     return RequestedRange(**given) if given else None
-
-
-def changing_command(
-    change: Callable[[Pipeline, Namespace, Screen], None],
-) -> Callable[[Namespace, Screen], None]:
-    """A command that changes the pipeline of ``PIPELINE``."""
-
-    @wraps(change)
-    def command(arguments: Namespace, screen: Screen) -> None:
-        change(load_named_pipeline(arguments), arguments, screen)
-
-    return command

@@ -13,7 +13,7 @@ from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.leftover import Leftover
 from icefloe.batch.upkeep.redelivery import Redelivery
 from icefloe.batch.upkeep.survey import survey_storage
-from icefloe.cli.pipeline_session import changing_command, places_here, warn_of_connections
+from icefloe.cli.pipeline_session import load_named_pipeline, places_here, warn_of_connections
 from icefloe.cli.screen import Screen, is_agreed
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
@@ -27,9 +27,9 @@ from icefloe.units import format_bytes
 _COUNTS: Final = ("documents", "repeated", "superseded", "dead_letters", "bytes")
 
 
-@changing_command
-def deliver(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+def deliver(arguments: Namespace, screen: Screen) -> None:
     """Delivers batches in order; ends at the first failure, and says where to go on."""
+    pipeline = load_named_pipeline(arguments)
     redelivery = _redelivery(pipeline, arguments)
     with screen.under_way("looking"):
         asked = redelivery.batches(arguments.batches)
@@ -71,9 +71,9 @@ def _counts(number: int, found: Sequence[PartDelivery]) -> dict[str, int]:
     return {"batch": number, **{name: sum(getattr(each, name) for each in found) for name in _COUNTS}}
 
 
-@changing_command
-def purge(pipeline: Pipeline, arguments: Namespace, screen: Screen) -> None:
+def purge(arguments: Namespace, screen: Screen) -> None:
     """Counts old marks in the sink, asks, and removes them."""
+    pipeline = load_named_pipeline(arguments)
     warn_of_connections(pipeline)
     before = datetime.now(UTC) - timedelta(seconds=arguments.older_than)
     purged = 0

@@ -109,6 +109,10 @@ class DeadLetterFolder:
         """Batches with letters."""
         return sorted({batch for batch, _ in self._files("")})
 
+    def discard_before(self, batch_number: int) -> None:
+        """Forget letters of earlier batches, whose rows a whole load has brought."""
+        self._store.delete([_key(*each) for each in self._files("") if each[0] < batch_number])
+
     def _files(self, folder: str) -> Iterator[tuple[int, int]]:
         for each in self._store.list(folder):
             if found := _FILE.fullmatch(each.key):

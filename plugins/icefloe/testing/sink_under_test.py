@@ -141,10 +141,10 @@ class SinkUnderTest(ABC):
                 f"delivering batch {numbers} ended with {type(error).__name__}: {one_line(error)}"
             ) from error
 
-    def begun(self, history: StagedHistory, rows: int = 9) -> Any:
+    def begun(self, history: StagedHistory) -> Any:
         """A new destination with the first load of a history."""
         destination = self.new_destination()
-        self.deliver(destination, *history.load(some_rows(rows)), claims=True)
+        self.deliver(destination, *history.load(some_rows(9)), claims=True)
         return destination
 
     def require(self, destination: Any, history: StagedHistory, *, without: Collection[int] = ()) -> None:

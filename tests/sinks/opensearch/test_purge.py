@@ -100,8 +100,11 @@ def test_the_mark_of_a_row_with_a_dead_letter_stays_until_the_letter_is_gone(tmp
     assert sink.purge(before=DELETED + MOMENT, dry_run=True) == 1
     assert sink.purge(before=DELETED + MOMENT) == 1
     cluster.forget_deletions()
-    [sent] = run(sink, proven(0, is_replay=True), part(changes(*(("+", key, "a") for key in range(4)))))
+    [sent] = run(sink, proven(0, is_replay=True), part(changes(*(("+", key, "a") for key in range(5)))))
     assert (sent.superseded, sent.dead_letters, sink.dead_letters()) == (1, 0, {})
+    # What was purged came back: only later batches take it away again.
+    assert [row["id"] for row in rows_of(sink)] == [0, 1, 2, 4]
+    run(sink, proven(1, is_replay=True), part(changes(("-", 3, "a"), ("-", 4, "a"))))
     assert [row["id"] for row in rows_of(sink)] == [0, 1, 2]
     assert sink.purge(before=DELETED + MOMENT) == 1
 

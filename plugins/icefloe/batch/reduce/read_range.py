@@ -184,7 +184,7 @@ class GroupChanges:
                 weights=weights,
             )
             positions = positions[kept]
-        if self._cancelled is not None and identities is not None and len(hashes):
+        if self._cancelled is not None and identities is not None and len(positions):
             left = keys.take(positions)
             cancelled = [*self._cancelled.of(left, identities)]
             if cancelled:

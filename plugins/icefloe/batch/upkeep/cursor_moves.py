@@ -183,9 +183,10 @@ class CursorChange:
             _require_loaded(found.session, view.cursor)
         if view.pipeline is not None:
             refuse_other_meaning(found.session, view.pipeline)
-        cursor_id = None if view.cursor is None else view.cursor.snapshot_id
-        distance = History.of(found.session.table).cursor_distance(cursor_id, snapshot_id, branch=pipeline.branch)
-        if view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:
+        cursor_id, history = (None if view.cursor is None else view.cursor.snapshot_id), History.of(found.session.table)
+        is_reused = view.cursor is not None and not history.is_same(view.cursor.snapshot)
+        distance = None if is_reused else history.cursor_distance(cursor_id, snapshot_id, branch=pipeline.branch)
+        if not is_reused and view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:
             return None
         identity = found.chosen_identity(snapshot_id) if view.pipeline is None else view.pipeline.identity
         # The cursors after a move name it if it has the record of the pipeline; see `snapshots_left_by_cursor`.

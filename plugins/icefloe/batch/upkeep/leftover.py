@@ -89,13 +89,6 @@ class Leftover:
         """URL of the folder, or of the first file."""
         return join_url(self.store.url, self.folder or self.keys[0])
 
-    @property
-    def place_url(self) -> str:
-        """URL of the place: the folder of a checkpoint's batches, or the sink's path."""
-        number = "" if self.batch_number is None else str(self.batch_number)
-        parent = self.url.rpartition("/")[0] if self.folder is None else self.url
-        return parent.removesuffix(f"/batch={number}").removesuffix(f"/{number}")
-
     def delete(self) -> int:
         """Deletes the files that are still there; returns their number. After an error the next sweep goes on."""
         # A batch that was opened since the survey may have ended already: its files are its own all the same.

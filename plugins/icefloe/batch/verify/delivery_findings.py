@@ -261,7 +261,8 @@ def dead_letters_note(sink: Sink) -> tuple[str, ...]:
         return ()
     note = (
         f"{sink.url} refused {letters:,} changes that are in the folder of dead letters: their keys are missing or "
-        "have an older state; correct the index, then send their batches by `icefloe deliver NAME --batches`"
+        "have an older state; correct the index, then send their batches and all later ones by "
+        "`icefloe deliver NAME --batches`"
     )
     return (note,)
 

@@ -27,6 +27,7 @@ from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import TerminalError
+from icefloe.iceberg.history.history import History
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
@@ -194,6 +195,8 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
     if recorded is not None:
         refuse_other_meaning(session, recorded)
     batches = since_last_start(committed_batches(session))
+    for each in batches:
+        History.of(session.table).require_same(each.end.snapshot)
     with session.pipeline.with_lines():
         replays = [SchemaRunReplay(session, sink, schema_run) for schema_run in schema_runs(session.table, batches)]
     found = [replay.run(rows_per_slice) for replay in replays]

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
@@ -119,6 +120,9 @@ class SparkSubmit:
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             encoding="utf-8", errors="replace",
         ) as self._process:  # fmt: skip
+            if self._is_ended:
+                # By another thread, while this one started the process.
+                self._process.terminate()
             try:
                 for printed in self._process.stdout or ():
                     line = redacted_foreign(printed).rstrip()
@@ -164,9 +168,14 @@ def link_package(folder: Path) -> Path:
 
 def build_package_zip(folder: Path) -> Path:
     """Zips the library into a folder, without what this Python compiled of it."""
-    copy = folder / "copy"
-    shutil.copytree(_PACKAGE, copy / _PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
-    return Path(shutil.make_archive(str(folder / _PACKAGE.name), "zip", root_dir=copy))
+    path = folder / f"{_PACKAGE.name}.zip"
+    # Files of a reproducible image may be older than the format knows.
+    with ZipFile(path, "w", compression=ZIP_DEFLATED, strict_timestamps=False) as archive:
+        for file in sorted(_PACKAGE.rglob("*")):
+            name = file.relative_to(_PACKAGE.parent)
+            if file.is_file() and "__pycache__" not in name.parts:
+                archive.write(file, name)
+    return path
 
 
 def refuse_pipeline(pipeline: Pipeline, master: SparkMaster, *, jobs: Path = _SPARK_JOBS) -> None:

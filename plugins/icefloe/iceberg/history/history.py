@@ -21,6 +21,7 @@ __all__ = [
     "ExpiredHistoryError",
     "History",
     "NotAnAncestorError",
+    "UnknownBranchError",
     "is_replace",
 ]
 
@@ -43,6 +44,10 @@ class NotAnAncestorError(TerminalError):
 
 class ExpiredHistoryError(TerminalError):
     """The range reaches into history that is gone."""
+
+
+class UnknownBranchError(UnknownTableError):
+    """The table has no such branch or tag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +128,14 @@ class History:
         """The snapshot that a branch or tag points to; None for ``main`` of a table without any.
 
         Raises:
-            UnknownTableError: there is no such branch or tag.
+            UnknownBranchError: there is no such branch or tag.
         """
         ref = self.refs.get(branch)
         if ref is None and branch == MAIN:
             return None
         if ref is None:
             tags = sorted(name for name in self.refs if self.is_tag(name))
-            raise UnknownTableError(
+            raise UnknownBranchError(
                 f"table {self.table_name} has no branch {branch!r}; its branches are "
                 f"{', '.join(sorted({MAIN, *self.refs} - {*tags}))}"
                 + (f", its tags {', '.join(tags)}" if tags else ""),
@@ -157,12 +162,16 @@ class History:
         found = None if snapshot_id is None else self.snapshots.get(snapshot_id)
         return None if found is None else RecordedSnapshot.of(found)
 
+    def is_same(self, recorded: RecordedSnapshot | None) -> bool:
+        """True unless another snapshot has the id of a recorded one."""
+        found = None if recorded is None else self.snapshots.get(recorded.snapshot_id)
+        return recorded is None or found is None or recorded.is_same(found)
+
     def require_same(self, recorded: RecordedSnapshot | None) -> None:
         """Raise if another snapshot has the id of a recorded one."""
-        found = None if recorded is None else self.snapshots.get(recorded.snapshot_id)
-        if recorded is not None and found is not None and not recorded.is_same(found):
+        if recorded is not None and not self.is_same(recorded):
             raise ExpiredHistoryError(
-                f"snapshot {found.snapshot_id} of table {self.table_name} is another one than a batch recorded: its "
+                f"snapshot {recorded.snapshot_id} of table {self.table_name} is another one than a batch recorded: its "
                 "writer took that one back and used its id again; give up a batch that is open with icefloe abandon"
             )
 

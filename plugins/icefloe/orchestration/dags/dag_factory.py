@@ -143,10 +143,13 @@ def backfill_range(conf: Mapping[str, Any]) -> "RequestedRange":
     given = given_keys(conf, known=_KEYS, instead=f"a backfill takes {', '.join(_KEYS)}")
     if not given:
         raise UsageError(f"a backfill needs a range: give at least one of {', '.join(_KEYS)}")
-    # Airflow has compared each with the pattern of its field.
-    bounds: dict[str, Any] = {
-        key: int(value) if key in _SNAPSHOT_IDS else datetime.fromisoformat(value) for key, value in given.items()
-    }
+    try:
+        # Airflow has compared each with the pattern of its field, which lets the 31st of February through.
+        bounds: dict[str, Any] = {
+            key: int(value) if key in _SNAPSHOT_IDS else datetime.fromisoformat(value) for key, value in given.items()
+        }
+    except (TypeError, ValueError) as cause:
+        raise UsageError(f"the range of this backfill cannot be read: {one_line(cause)}") from cause
     return RequestedRange(**bounds)
 
 

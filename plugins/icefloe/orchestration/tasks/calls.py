@@ -25,6 +25,7 @@ from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.flow import FlowTask, Route
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
+from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections import master_of, resolve_credentials
 from icefloe.orchestration.tasks.plugin_parts import current_writer
 from icefloe.orchestration.tasks.task_documents import CommittedBatch, NothingToDo, PlanResult
@@ -244,7 +245,8 @@ def absent_table_is_transient(pipeline: Pipeline) -> Iterator[None]:
     try:
         yield
     except UnknownTableError as error:
-        if not _has_batch(pipeline):
+        # Where the table answers, a branch that it lacks is gone.
+        if isinstance(error, UnknownBranchError) or not _has_batch(pipeline):
             raise
         raise TransientError(
             f"{error.sentence}; {pipeline.name} has read this table, so it is looked for again: a catalog or proxy "

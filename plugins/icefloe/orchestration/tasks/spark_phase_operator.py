@@ -34,6 +34,7 @@ class SparkPhaseOperator(BaseOperator):
 
     operator_extra_links = (BatchLink(),)
     _phases: "PhaseRunner | None" = None
+    _is_ended = False
 
     def __init__(self, *, pipeline: Pipeline, phase: str, **kwargs: object) -> None:
         super().__init__(**kwargs)
@@ -56,10 +57,13 @@ class SparkPhaseOperator(BaseOperator):
             reference = reference_of(self.pipeline, plan_result)
             with suppress(BatchFinished), ends_well_if_finished(reference):
                 self._phases = phases_of(self.pipeline)
+                if self._is_ended:
+                    self._phases.end()
                 self._phases.run(Phase(self.phase), reference)
 
     def on_kill(self) -> None:
         """Ends spark-submit with driver and executors, or keeps a job from beginning."""
         # Airflow calls this and lets the task go on, for seconds: long enough for a job that nobody waits for.
+        self._is_ended = True
         if self._phases is not None:
             self._phases.end()

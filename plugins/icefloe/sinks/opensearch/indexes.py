@@ -279,6 +279,13 @@ class Indexes:
         for each in self._find(name).values():
             self._require_own(each)
 
+    def refuse_own_name(self) -> None:
+        """Raise if the name of the alias is an index: a cluster has one or the other."""
+        if self.names.index in self._find(self.names.index):
+            raise TerminalError(
+                f"{self._url} is an index that icefloe did not make; remove it, and the next try makes the alias"
+            )
+
     def _require_own(self, index: FoundIndex) -> None:
         if not index.is_known:
             raise TerminalError(
@@ -304,6 +311,7 @@ class Indexes:
         if found is None:
             if not is_new:
                 raise IndexGoneError.of(self._cluster.url, target)
+            self.refuse_own_name()
             self._make(target, {"_meta": meta, "properties": {name: fields[name] for name in (DELETED, DELETED_AT)}})
             found = self.there(target)
         self._require_own(found)
@@ -340,6 +348,7 @@ class Indexes:
         """
         self._cluster.ask("POST", f"/{target}/_refresh", unless=failed_copies)
         version = self.names.version_of(target) or 0
+        self.refuse_own_name()
         while {*(shown := self._find(self.names.index))} != {target}:
             if any((each.version or 0) > version for each in shown.values()):
                 raise IndexGoneError.of(self._cluster.url, target)

@@ -13,7 +13,7 @@ from icefloe.sinks.dead_letters import DeadLetterFolder
 from icefloe.sinks.opensearch.batch_index import BatchIndex, Claims
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, cluster_uuid
 from icefloe.sinks.opensearch.delivery import BulkSender, PartDeliverer, bulk_lines
-from icefloe.sinks.opensearch.indexes import Indexes
+from icefloe.sinks.opensearch.indexes import Indexes, batch_number_of
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT, pages, read_documents
 from icefloe.sinks.sink import PartDelivery, Sink
@@ -111,6 +111,8 @@ class OpenSearchSink(Sink):
         if not batch.is_load or batch.ends_load:
             with self._batch_index.while_it_stays(batch, begun):
                 self._indexes.show(begun["index"])
+        if batch.ends_load and self._letters is not None:
+            self._letters.discard_before(batch_number_of(self._names.version_of(begun["index"]) or 0))
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """Rows of all live documents, as of one moment; or those of some keys, as of now."""
