@@ -55,10 +55,8 @@ class Checklist:
         return TerminalError.exit_code if is_final else TransientError.exit_code
 
     def run(self, name: str, check: Callable[[], Found], say: Callable[[Found], str]) -> Found | None:
-        """Makes one check, and prints ``say`` of its result, which it returns; None if it failed.
-
-        Only an error of ours fails a check. A fault is reported once.
-        """
+        """Makes one check, and prints ``say`` of its result, which it returns; None if it failed."""
+        # Only an error of ours fails a check. A fault is reported once.
         try:
             found = check()
         except IcefloeError as error:

@@ -23,14 +23,10 @@ _READER_GONE: Final = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code.
+    """Runs one command and returns its exit code; ``argv`` begins after the name of the program.
 
-    Args:
-        argv: the arguments after the program's name; None: those of this process.
-
-    Returns:
-        0 if it is done or there was nothing to do, 65 if retrying cannot help, 75 if it may, 2 for wrong usage, 130 if
-        interrupted, 141 if the reader of the output has ended, 70 for a fault of icefloe.
+    0 if it is done or there was nothing to do, 65 if retrying cannot help, 75 if it may, 2 for wrong usage, 130 if
+    interrupted, 141 if the reader of the output has ended, 70 for a fault of icefloe.
     """
     if argv is None:
         share_heap(os.environ)

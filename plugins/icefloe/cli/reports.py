@@ -29,10 +29,8 @@ from icefloe.units import id_json
 
 
 def status(arguments: Namespace, screen: Screen) -> None:
-    """Shows cursor, head, lag, open batch, and the trouble that stops ``run``; reads no rows, writes nothing.
-
-    It exits 0 with trouble too, and with a missing table or branch that the pipeline waits for.
-    """
+    """Shows cursor, head, lag, open batch, and the trouble that stops ``run``; reads no rows, writes nothing."""
+    # It exits 0 with trouble too, and with a missing table or branch that the pipeline waits for.
     with screen.under_way("looking"):
         document = _document(load_named_pipeline(arguments))
     screen.facts(document)

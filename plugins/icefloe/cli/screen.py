@@ -26,15 +26,10 @@ class ReaderGoneError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """Both streams of a command.
+    """Both streams of a command."""
 
-    Attributes:
-        output: tables and sentences; plain and wide when piped.
-        progress: the work under way; silent unless it is a terminal.
-    """
-
-    output: Console
-    progress: Console
+    output: Console  # tables and sentences; plain and wide when piped
+    progress: Console  # the work under way; silent unless it is a terminal
     is_json: bool = False
 
     @classmethod

@@ -32,26 +32,16 @@ from icefloe.storage.store import KeyMissingError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowKey:
-    """The value of each identifier column.
+    """The value of each identifier column."""
 
-    Attributes:
-        texts: as written, by dotted name.
-        values: one row, typed as the identifier columns, with their dotted names.
-        filter: an Iceberg expression for its rows.
-    """
-
-    texts: Mapping[str, str]
+    texts: Mapping[str, str]  # as written, by dotted name
     columns: IdentifierColumns
-    values: pa.RecordBatch
-    filter: str
+    values: pa.RecordBatch  # one row, typed as the identifier columns, with their dotted names
+    filter: str  # an Iceberg expression for its rows
 
     @classmethod
     def parse(cls, given: Sequence[str], schema: TableSchema, identity: Sequence[str]) -> Self:
-        """The key in arguments such as ``id=4``; a single identifier column needs no name.
-
-        Args:
-            identity: dotted names of the identifier columns; empty: any columns may be named.
-        """
+        """The key in arguments such as ``id=4``; one identifier column needs no name; with none, name any columns."""
         whole = " ".join(given)
         if len(identity) == 1:
             texts = {identity[0]: whole.removeprefix(f"{identity[0]}=")}
@@ -203,12 +193,9 @@ def _plain(value: object) -> object:
 def trace_row(session: PipelineSession, sink: Sink | None, given: Sequence[str]) -> dict[str, Any]:
     """Every change of a row, and the row in table and sink, as a document; changes nothing.
 
-    Changes of lost files are computed again from the table's history, while its snapshots exist. Committed changes
-    that are not delivered are pending; their batch is None.
-
-    Args:
-        sink: None: the files are the sink. A sink that was not asked has None as its rows.
+    Without a sink, the files are the sink. Pending changes have no batch; a sink that was not asked has None as rows.
     """
+    # Changes of lost files are computed again from the table's history, while its snapshots exist.
     view = session.checkpoint.look()
     if view.pipeline is None or view.cursor is None:
         raise UsageError(f"{session.pipeline.name} has no batch yet; run it first", pipeline=session.pipeline.name)

@@ -120,11 +120,7 @@ def local_cores() -> int:
 
 
 def tasks_at_once(memory_bytes: int) -> int:
-    """Tasks that this process runs at once: one per core, if its memory holds as many; at least one.
-
-    Args:
-        memory_bytes: memory of one task.
-    """
+    """Tasks that this process runs at once: one per core, if its memory holds as many of that size; at least one."""
     cores, memory = local_cores(), _memory_here()
     tasks = max(1, min(cores, memory // (memory_bytes + _BESIDE_ROWS_BYTES)))
     if tasks < cores:

@@ -117,10 +117,8 @@ class PhaseRunner:
         return task()
 
     def _is_small(self, phase: Phase, reference: BatchReference) -> bool:
-        """True if a phase runs in the threads of this process: always, or because it is small.
-
-        A small batch is always delivered here; its other phases only with ``engine: auto``.
-        """
+        """True if a phase runs in the threads of this process: always, or because it is small."""
+        # A small batch is always delivered here; its other phases only with ``engine: auto``.
         if self.pipeline.engine == "local":
             return True
         if phase is Phase.DELIVER:

@@ -143,10 +143,8 @@ _API_SERVER: Final = "Airflow's API server"
 
 
 def find_connection(conn_id: str) -> Any | None:
-    """The Airflow connection of that id, its secrets hidden; None if missing or its URI is invalid.
-
-    Code that opens a catalog or a store hides all of a connection. Others, such as Spark's, hold ordinary words too.
-    """
+    """The Airflow connection of that id, its secrets hidden; None if missing or its URI is invalid."""
+    # Code that opens a catalog or a store hides all of a connection. Others, such as Spark's, hold ordinary words too.
     from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
 
     connection = _found(conn_id)

@@ -31,20 +31,14 @@ class DeadLetterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One refused document.
-
-    Attributes:
-        id: of the document.
-        version: that it would have.
-        operation: ``index`` or ``delete``.
-        refused_at: first time: ISO 8601 with offset.
-    """
+    """One refused document."""
 
     id: str
-    version: int
-    operation: str
+    version: int  # that the document would have
+    operation: str  # ``index`` or ``delete``
     document: object
     reason: str
+    # First time: ISO 8601 with offset.
     refused_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
 
@@ -58,13 +52,8 @@ class DeadLetterFolder:
     def claim(
         self, origin: Origin, index: str, cluster: str | None, *, takes_over: bool = False, only_looks: bool = False
     ) -> None:
-        """Make the folder an origin's and an index's own, because letters of others would be replaced.
-
-        Args:
-            cluster: its own id, which stays when its address changes; None, if it tells none, may be any.
-            takes_over: True if it may be another one's, whose letters count no more.
-            only_looks: True if nothing is to be changed.
-        """
+        """Make the folder an origin's and an index's own, because letters of others would be replaced."""
+        # `cluster` is an id that stays when the address changes; None may be any. Letters taken over count no more.
         found, anywhere = load_claim(self._store), f"{origin.owner} for index {index}"
         owner = anywhere if cluster is None else f"{anywhere} of cluster {cluster}"
         if found is not None and anywhere in (found.owner, owner):

@@ -23,21 +23,16 @@ _CONTROL: Final = r"[\x00-\x1f]"
 
 
 class JsonForm(Enum):
-    """The texts for types that JSON does not have.
+    """The texts for types that JSON does not have."""
 
-    Attributes:
-        READABLE: texts as ISO 8601 has them; a decimal as its digits.
-        DOCUMENT: the same, but a map is a list of objects with ``key`` and ``value``, a float is a double, and columns
-            without values of any type are left out.
-        DEBEZIUM: as Debezium's JSON without schemas: numbers of days, microseconds or nanoseconds, a time with a zone
-            as text; a decimal as its digits (``decimal.handling.mode=string``).
-        AVRO: no JSON, only read: as DEBEZIUM, but decimals and bytes as they are.
-    """
-
-    READABLE = "readable"
+    READABLE = "readable"  # texts as in ISO 8601; a decimal as its digits
+    # As READABLE, but a map is a list of objects with ``key`` and ``value``, and a float is a double.
+    # Columns without values of any type are left out.
     DOCUMENT = "document"
+    # As Debezium's JSON without schemas: numbers of days, microseconds or nanoseconds; a time with a zone as text;
+    # a decimal as its digits (``decimal.handling.mode=string``).
     DEBEZIUM = "debezium"
-    AVRO = "avro"
+    AVRO = "avro"  # no JSON, only read: as DEBEZIUM, but decimals and bytes as they are
 
 
 def row_texts(rows: pa.RecordBatch | pa.StructArray, form: JsonForm) -> pa.Array:

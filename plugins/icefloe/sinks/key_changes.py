@@ -28,34 +28,22 @@ _SHOWN_CHARACTERS: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOperations:
-    """Operations on different keys.
+    """Operations on different keys."""
 
-    Attributes:
-        rows: the table's columns, one row per operation. For a removed key, any row that it had.
-    """
-
-    rows: pa.RecordBatch
+    rows: pa.RecordBatch  # the table's columns, one row per operation; for a removed key, any row that it had
     is_live: NDArray[np.bool_]
     committed_at: pa.Array
 
 
 def key_operations(
-    read: Callable[[], Iterator[pa.RecordBatch]],
+    read: Callable[[], Iterator[pa.RecordBatch]],  # all changes of each key, in order
     *,
     identity: Sequence[str],
-    hash_key: int,
-    duplicates: Duplicates = "fail",
+    hash_key: int,  # of the batch, so that a retry decides the same
+    duplicates: Duplicates = "fail",  # ``keep_one`` keeps the row with the smallest hash
 ) -> Iterator[KeyOperations]:
-    """One operation for each key whose row the changes of a part have changed.
-
-    The changes are read twice: for their hashes, which decide, and for the rows that remain. The memory is that of one
-    batch and about 60 bytes for each change.
-
-    Args:
-        read: returns all changes of each key, in order.
-        hash_key: of the batch, so that a retry decides the same.
-        duplicates: ``keep_one`` keeps the row with the smallest hash.
-    """
+    """One operation for each key whose row the changes of a part have changed."""
+    # Reads twice: for hashes, which decide, and for the rows that remain. Holds one batch and about 60 bytes a change.
     decided = _decide(read, identity, hash_key)
     if duplicates == "fail" and len(decided.duplicated):
         raise _several_rows(read, identity, int(decided.duplicated[0]))

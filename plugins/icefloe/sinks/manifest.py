@@ -65,14 +65,10 @@ class DamagedPartsError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The result of one task's write.
-
-    Attributes:
-        details: facts that the sink needs at commit, such as file names; JSON values only.
-    """
+    """The result of one task's write."""
 
     size_bytes: int
-    details: Mapping[str, Any]
+    details: Mapping[str, Any]  # facts that the sink needs at commit, such as file names; JSON values only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

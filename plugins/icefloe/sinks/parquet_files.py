@@ -64,11 +64,8 @@ def _value_bytes(values: pa.Array) -> NDArray[np.int64]:
 def row_groups(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, max_rows: int = GROUP_ROWS, max_bytes: int = GROUP_BYTES
 ) -> Iterator[pa.Table]:
-    """The rows of all batches in order, in tables of one row group each; no table is empty.
-
-    The same rows are cut at the same places, whatever their batches. Every table but the last is as large as a bound
-    allows. One group and one batch are held at a time.
-    """
+    """The rows of all batches in order, in tables of one row group each; the same rows are cut at the same places."""
+    # Every table but the last is as large as a bound allows; none is empty. One group and one batch are held at a time.
     # Batches of 5 rows each, at most 7 rows in a group:   1 1 1 1 1 2 2 | 2 2 2 3 3 3 3 | 3
     pending: list[pa.RecordBatch] = []
     rows = size_bytes = 0
@@ -101,13 +98,8 @@ def row_slices(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Itera
 def write_parquet_files(
     folder: Path, schema: pa.Schema, groups: Iterator[pa.Table], *, target_file_bytes: int | None
 ) -> list[Path]:
-    """Write row groups in order to as many files of an empty folder as they need; none without groups.
-
-    The same groups give the same bytes with the same PyArrow.
-
-    Args:
-        target_file_bytes: begin another file above this size; None: never.
-    """
+    """Write row groups in order to as many files of an empty folder as they need; none without groups."""
+    # The same groups give the same bytes with the same PyArrow. Above the target size another file begins; None: never.
     with on_local_disk(f"cannot keep the changes of a task in {folder} until they are whole"):
         return _write_files(folder, schema, groups, target_file_bytes)
 

@@ -236,12 +236,12 @@ def superseded(batch: ProvenBatch, place: str) -> SupersededError:
 
 def refuse_other_record(
     batch: ProvenBatch,
-    last: tuple[int, int] | None,
-    generation: int,
+    last: tuple[int, int] | None,  # generation and number of the batch that began last; None: none
+    generation: int,  # number of take-overs, up to the batch's owner
     *,
     place: str,
-    elsewhere: str,
-    is_filled: Callable[[], bool] = lambda: False,
+    elsewhere: str,  # part of the sentence: why the record may be missing, and which key to correct
+    is_filled: Callable[[], bool] = lambda: False,  # rows there must outlast a replay that begins nothing
 ) -> None:
     """Raise unless the record of a destination ends where the journal says.
 
@@ -253,12 +253,6 @@ def refuse_other_record(
     of an owner before              must begin anew, or be a replay
     before the last one delivered   must begin anew, or be a replay: the destination was restored
     ==============================  ==================================================================
-
-    Args:
-        last: generation and number of the batch that began last; None: none.
-        generation: number of take-overs, up to the batch's owner.
-        elsewhere: says, as a part of the sentence, why the record may be missing, and which key to correct.
-        is_filled: True if readers find rows there, which a replay that begins nothing must not replace.
     """
     name, number, before = batch.origin.pipeline, batch.batch_number, batch.delivered_before
     reset = f"run `icefloe reset {name}`, which loads the table again"
@@ -319,12 +313,8 @@ def open_sink(
 def checked_options(
     kind: type[_Options], written: Mapping[str, object], *, sizes: Collection[str] = (), sink_type: str
 ) -> _Options:
-    """The keys of ``sink`` besides ``type`` and ``conn_id`` as a dataclass of strict types.
-
-    Args:
-        written: the keys; None stands for a missing key with that default.
-        sizes: keys that may be texts such as ``5MiB``.
-    """
+    """The keys of ``sink`` besides ``type`` and ``conn_id`` as a dataclass of strict types."""
+    # `written`: None stands for a missing key with that default. `sizes`: keys that may be texts such as ``5MiB``.
     key = "sink"
     try:
         found = {name: value for name, value in written.items() if name != "conn_id"}

@@ -22,22 +22,16 @@ _Result = TypeVar("_Result")
 
 
 class SparkEngine:
-    """Runs tasks on the executors of a Spark application.
-
-    Args:
-        checks_libraries: False if the workers are the driver's own interpreter.
-    """
+    """Runs tasks on the executors of a Spark application."""
 
     def __init__(self, spark: "SparkContext", *, checks_libraries: bool = True) -> None:
         self._spark = spark
-        self._checks_libraries = checks_libraries
+        self._checks_libraries = checks_libraries  # False if the workers are the driver's own interpreter
 
     def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
-        """The results in the order of ``numbers``, in which Spark starts its tasks.
-
-        The function returns errors that must come back as they are (`TaskOutcome`): raised, they would be text. One
-        that another machine may not meet is raised all the same while Spark has tries left, perhaps elsewhere.
-        """
+        """The results in the order of ``numbers``, in which Spark starts its tasks."""
+        # The function returns errors that must come back as they are (`TaskOutcome`): raised, they would be text. One
+        # that another machine may not meet is raised all the same while Spark has tries left, perhaps elsewhere.
         from py4j.protocol import Py4JJavaError
 
         if not numbers:
@@ -91,11 +85,8 @@ def _last_words(error: "Py4JJavaError") -> str:
 
 
 def final_result(result: _Result, *, most_tries: int) -> _Result:
-    """The result of a task, whose error names this host if there are others.
-
-    Raises:
-        TransientError: another machine may not meet the error, and Spark has tries of ``most_tries`` left.
-    """
+    """The result of a task, whose error names this host if there are others."""
+    # TransientError: another machine may not meet the error, and Spark has tries of `most_tries` left.
     error = getattr(result, "error", None)
     if most_tries == 1 or not isinstance(error, IcefloeError):
         return result
@@ -127,10 +118,9 @@ class WorkerLibraries(NamedTuple):
 
 
 class CheckedTask(Generic[_Result]):
-    """A function unpacked only in workers with the driver's libraries: its modules need them.
+    """A function unpacked only in workers with the driver's libraries: its modules need them."""
 
-    Each worker looks with each task: a job that asks first would take a second of every phase and ask one worker.
-    """
+    # Each worker looks with each task: a job that asks first would take a second of every phase and ask one worker.
 
     def __init__(self, function: Callable[[int], _Result]) -> None:
         from pyspark.serializers import CloudPickleSerializer

@@ -35,10 +35,8 @@ _LOOK_SECONDS: Final = 1.0
 
 
 def end_with_submitter(environ: Mapping[str, str], *, end: Callable[[int], object] = os._exit) -> None:
-    """Ends this process, and with it Spark, within two seconds of its submitter's end, with exit code 75.
-
-    icefloe submits in client mode only, so both are on one machine. A submitter may be killed while the JVM starts.
-    """
+    """Ends this process, and with it Spark, within two seconds of its submitter's end, with exit code 75."""
+    # icefloe submits in client mode only, so both are on one machine. A submitter may be killed while the JVM starts.
     pid = int(environ.get(SUBMITTER_VARIABLE, "0"))
     if pid > 0:
         Lane(threads=1, name="submitter", daemon=True).submit(lambda: _watch(pid, end))

@@ -140,21 +140,17 @@ def spark_conf(
     warehouse: Path,
     environ: Mapping[str, str],
 ) -> dict[str, str]:
-    """The job's configuration; the pipeline's own settings win.
-
-    The deploy mode is named, so that ``spark-defaults.conf`` cannot send the driver elsewhere. Rows never enter the
-    heap, so it is small. The overhead holds, per core, one task's Arrow memory and half a gibibyte for its Python
-    process.
-    """
+    """The job's configuration; the pipeline's own settings win."""
     if "spark.executor.pyspark.memory" in configured:
         raise TerminalError(
             "spark.conf sets spark.executor.pyspark.memory, which limits address space and stops Arrow at random: "
             "remove it and set shuffle.memory_bytes"
         )
+    # Per core, one task's Arrow memory and half a gibibyte for its Python process.
     overhead_mib = -(-cores_of_an_executor(configured) * (memory_bytes + _BESIDE_ARROW_BYTES) // _MIB)
     conf = {
-        "spark.submit.deployMode": "client",
-        "spark.driver.memory": _HEAP,
+        "spark.submit.deployMode": "client",  # named, so that ``spark-defaults.conf`` cannot send the driver elsewhere
+        "spark.driver.memory": _HEAP,  # small, because rows never enter the heap
         "spark.executor.memory": _HEAP,
         "spark.executor.memoryOverhead": f"{overhead_mib}m",
         **{f"spark.executorEnv.{name}": pool for name, pool in pool_variable(environ).items()},
@@ -170,16 +166,14 @@ def spark_conf(
 def driver_environment(
     environ: Mapping[str, str], secrets: Mapping[str, str], *, master: SparkMaster, packages: Path | None = None
 ) -> dict[str, str]:
-    """The environment of spark-submit and of its driver on this machine.
-
-    The task's interpreter runs the driver. Its folder comes first on the path, so that its own spark-submit is found.
-    Workers elsewhere keep the interpreter of their image or ``spark.pyspark.python``.
-    """
+    """The environment of spark-submit and of its driver on this machine."""
     folder = str(Path(sys.executable).parent)
     added = {
         **pool_variable(environ),
+        # First on the path, so that the interpreter's own spark-submit is found.
         "PATH": f"{folder}:{environ.get('PATH', '/usr/bin:/bin')}",
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,  # the task's interpreter
+        # Workers elsewhere keep the interpreter of their image or ``spark.pyspark.python``.
         "PYSPARK_PYTHON": sys.executable if master.is_local else environ.get("PYSPARK_PYTHON", "python3"),
     }
     if master.is_local:
@@ -204,16 +198,14 @@ _PROPERTY: Final = re.compile(r"\s*(?![#!])([^\s=:]+)\s*[=:\s]\s*(.*?)\s*")
 
 
 def rpc_settings(configured: Mapping[str, str], *, master: SparkMaster, environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings that protect a job: on disk, and on the network under YARN or Kubernetes.
-
-    Only YARN and Kubernetes make a secret for each job; elsewhere the cluster's configuration has it. A job that must
-    not authenticate cannot encrypt, and TLS needs no second encryption. Settings of the pipeline and
-    ``spark-defaults.conf`` are kept: operators would look for the reason in vain.
-    """
+    """The settings that protect a job: on disk, and on the network under YARN or Kubernetes."""
     chosen = {**machine_defaults(environ), **configured}
     ours = dict(_ON_DISK)
+    # Only YARN and Kubernetes make a secret for each job; elsewhere the cluster's configuration has it.
+    # A job that must not authenticate cannot encrypt, and TLS needs no second encryption.
     if _makes_secrets(master) and _is_true(chosen.get(_AUTHENTICATE, "true")):
         ours |= {_AUTHENTICATE: "true", **({} if _is_true(chosen.get(_TLS)) else _ENCRYPTED)}
+    # Settings of users and ``spark-defaults.conf`` are kept: operators would look for the reason in vain.
     return {key: value for key, value in ours.items() if key not in chosen}
 
 

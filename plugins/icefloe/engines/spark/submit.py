@@ -155,11 +155,8 @@ def _silent_error(phase: Phase, exit_code: int, last_lines: Sequence[str]) -> Tr
 
 
 def link_package(folder: Path) -> Path:
-    """Makes a folder for the search path, with nothing in it but a link to the library.
-
-    Each process would compile modules in a zip again, and the library's own folder may hide other modules of the same
-    name.
-    """
+    """Makes a folder for the search path, with nothing in it but a link to the library."""
+    # A zip is compiled again in each process, and the library's own folder may hide other modules of the same name.
     path = folder / "packages"
     path.mkdir()
     (path / _PACKAGE.name).symlink_to(_PACKAGE)

@@ -131,12 +131,7 @@ RangeOfRun: TypeAlias = "Callable[[Mapping[str, object]], RequestedRange | None]
 
 
 def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name: str, delivers: bool) -> BaseOperator:
-    """Adds plan to cleanup to the current DAG and returns plan.
-
-    Args:
-        range_of_run: refuses a run's configuration or reads a range from it.
-        delivers: True if the staged batch is delivered to the sink.
-    """
+    """Adds plan to cleanup to the current DAG and returns plan; the sink gets the staged batch if it ``delivers``."""
     plan = _plan(pipeline, range_of_run)
     edges = [edge for route in Route for edge in route.edges(delivers=delivers)]
     used = {task for edge in edges for task in edge}

@@ -126,10 +126,8 @@ _WITH_OFFSET: Final = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z
 
 
 def backfill_params() -> dict[str, Param]:
-    """The fields of the form, all optional; `backfill_range` checks them together.
-
-    Snapshot ids are strings, because the form and the API round integers above 2^53.
-    """
+    """The fields of the form, all optional; `backfill_range` checks them together."""
+    # Snapshot ids are strings, because the form and the API round integers above 2^53.
     params = {key: _optional(description, pattern=_DIGITS) for key, description in _SNAPSHOT_IDS.items()}
     for key, description in _TIMESTAMPS.items():
         params[key] = _optional(description, format="date-time", pattern=_WITH_OFFSET)
@@ -205,10 +203,8 @@ def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
 
 
 def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
-    """The DAG that delivers a range, started by hand.
-
-    It is never paused at first or after failures: only people start it, and a run under a pause waits silently.
-    """
+    """The DAG that delivers a range, started by hand."""
+    # It is never paused at first or after failures: only people start it, and a run under a pause waits silently.
     with _dag(
         pipeline,
         f"{pipeline.name}__backfill",

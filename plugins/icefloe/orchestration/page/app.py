@@ -28,10 +28,8 @@ _MAY_READ_RUNS: Final = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 
 
 def permitted_dags(session: Session, user: object, dag_ids: Collection[str]) -> set[str]:
-    """The given DAGs that the user may see with their runs.
-
-    A right to a DAG is none to its runs, and a role may give the right to the runs of one DAG alone.
-    """
+    """The given DAGs that the user may see with their runs."""
+    # A right to a DAG is none to its runs, and a role may give the right to the runs of one DAG alone.
     manager: BaseAuthManager[object] = get_auth_manager()
     visible = set(dag_ids) & manager.get_authorized_dag_ids(user=user, method="GET", session=session)
     if not visible:

@@ -59,11 +59,7 @@ def batch_document(
     *,
     now: datetime,
 ) -> dict[str, Any]:
-    """The document of a batch, or of one run's batch, if it got that far.
-
-    Args:
-        report: missing while it is open.
-    """
+    """The document of a batch, or of one run's batch, if it got that far; an open batch has no report."""
     run, pipeline = runs[0] if runs else None, dag.facts.pipeline
     delivers = pipeline is not None and pipeline.delivers and not dag.is_backfill
     details: dict[str, Any] = (

@@ -36,29 +36,19 @@ _MAX_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The result of looking for a document.
+    """The result of looking for a document."""
 
-    Attributes:
-        value: the document, if any. With a sentence: the last one that was read.
-        sentence: why it could not be read, or is not known yet.
-    """
-
-    value: Any = None
-    sentence: str | None = None
+    value: Any = None  # the document, if any; with a sentence: the last one that was read
+    sentence: str | None = None  # why it could not be read, or is not known yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A document to read.
+    """A document to read."""
 
-    Attributes:
-        name: of the document, in sentences; looks with one name share their answers.
-        lane: its store or catalog. A silent one holds up only its own lane.
-    """
-
-    name: str
+    name: str  # of the document, in sentences; looks with one name share their answers
     read: Callable[[], object]
-    lane: str = ""
+    lane: str = ""  # its store or catalog; a silent one holds up only its own lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,27 +59,16 @@ class _Known:
 
 
 class DocumentCache:
-    """Remembers the answer of each look for some seconds; while a new look takes too long, the last answer counts.
-
-    Only a read document counts for all of `fresh_seconds`: a missing one may be written, and a failed store may
-    recover. A look that hangs holds one of a few threads, and is not repeated.
-
-    Args:
-        fresh_seconds: time for which a read document counts.
-        deadline_seconds: wait of a call for all its looks. 0: it does not wait, and a look under way gets no sentence.
-        threads: number of looks at once in each lane.
-        retry_seconds: time for which a missing document, or a failed look, counts; at most `fresh_seconds`.
-        max_bytes: memory of the documents. The oldest ones make room; a larger one is not kept.
-    """
+    """Remembers the answer of each look for some seconds; while a new look takes too long, the last answer counts."""
 
     def __init__(
         self,
         *,
-        fresh_seconds: float,
-        deadline_seconds: float,
-        threads: int = _THREADS,
-        retry_seconds: float = _RETRY_SECONDS,
-        max_bytes: int = _MAX_BYTES,
+        fresh_seconds: float,  # time for which a read document counts
+        deadline_seconds: float,  # wait of a call for all its looks; 0: no wait, and no sentence meanwhile
+        threads: int = _THREADS,  # looks at once in each lane; one that hangs holds its thread and is not repeated
+        retry_seconds: float = _RETRY_SECONDS,  # for a missing document, which may be written, or a failed look
+        max_bytes: int = _MAX_BYTES,  # of documents. The oldest ones make room; a larger one is not kept.
     ) -> None:
         self._fresh_seconds = fresh_seconds
         self._retry_seconds = min(fresh_seconds, retry_seconds)
@@ -214,14 +193,10 @@ _A_DAY_SECONDS: Final = 86_400.0
 
 
 class CheckpointReader:
-    """Reads documents of checkpoints; a fault comes back as a sentence, never as an error.
-
-    Args:
-        deadline_seconds: wait of one call for all that it reads.
-        fresh_seconds: age of answers that may change: a status, or that a report is missing.
-    """
+    """Reads documents of checkpoints; a fault comes back as a sentence, never as an error."""
 
     def __init__(self, *, deadline_seconds: float = _DEADLINE_SECONDS, fresh_seconds: float = _FRESH_SECONDS) -> None:
+        # Answers that may change: a status, or that a report is missing. The deadline is for all that one call reads.
         self._changing = DocumentCache(fresh_seconds=fresh_seconds, deadline_seconds=deadline_seconds)
         self._fixed = DocumentCache(
             fresh_seconds=_A_DAY_SECONDS, retry_seconds=fresh_seconds, deadline_seconds=deadline_seconds

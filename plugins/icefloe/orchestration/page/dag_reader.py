@@ -23,22 +23,16 @@ _UNFINISHED: Final = frozenset({"queued", "running"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskState:
-    """One task of a run.
-
-    Attributes:
-        state: Airflow's; None: not scheduled.
-        scheduled_at: begin of its last wait for a slot; a task that never had a slot was never queued.
-        queued_at: begin of its last wait for a worker. A task that is retried or resumed keeps it until it has a slot.
-    """
+    """One task of a run."""
 
     task_id: str
-    state: str | None
+    state: str | None  # Airflow's; None: not scheduled
     try_number: int = 0
     max_tries: int = 0
     started_at: datetime | None = None
     ended_at: datetime | None = None
-    scheduled_at: datetime | None = None
-    queued_at: datetime | None = None
+    scheduled_at: datetime | None = None  # begin of its last wait for a slot; without a slot it is never queued
+    queued_at: datetime | None = None  # begin of its last wait for a worker; a retry keeps it until it has a slot
     trouble: Mapping[str, object] | None = None
     result: Mapping[str, Any] | None = None
 

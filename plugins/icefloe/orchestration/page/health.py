@@ -68,20 +68,15 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """One state, and a sentence if there is something to explain.
-
-    Attributes:
-        sentence: the fault and the way out, or the work under way.
-        is_stalled: there is work, but Airflow does not do it.
-    """
+    """One state, and a sentence if there is something to explain."""
 
     state: State
-    sentence: str | None = None
+    sentence: str | None = None  # the fault and the way out, or the work under way
     run_id: str | None = None
     task_id: str | None = None
     try_number: int | None = None
     since: datetime | None = None
-    is_stalled: bool = False
+    is_stalled: bool = False  # there is work, but Airflow does not do it
 
     @property
     def needs_somebody(self) -> bool:

@@ -34,11 +34,7 @@ _THREADS: Final = 2
 
 
 class TableWatch:
-    """Looks through the catalogs in the background. No request waits for a catalog, and none holds up another.
-
-    Args:
-        fresh_seconds: greatest age of a look. Looks are made only on demand.
-    """
+    """Looks through the catalogs in the background, on demand. No request waits for one, and none holds up another."""
 
     def __init__(self, *, fresh_seconds: float = _LOOK_SECONDS) -> None:
         self._cache = DocumentCache(fresh_seconds=fresh_seconds, deadline_seconds=0, threads=_THREADS)
@@ -93,11 +89,7 @@ _FIGURES: Final = {"added-records": "added_rows", "deleted-records": "deleted_ro
 
 
 def history_document(history: History, branch: str) -> dict[str, Any]:
-    """The newest snapshots of a branch, newest first, and what comes before them.
-
-    ``older_snapshots`` counts those that exist and are not listed. ``reaches_beginning`` is false if the oldest names
-    an expired parent. PyIceberg's expiry leaves no such name; then plan finds the gap.
-    """
+    """The newest snapshots of a branch, newest first, and what comes before them."""
     head = history.head(branch)
     lineage = [] if head is None else history.lineage(head.snapshot_id)
     listed = [
@@ -113,7 +105,8 @@ def history_document(history: History, branch: str) -> dict[str, Any]:
     ]
     return {
         "snapshots": listed,
-        "older_snapshots": len(lineage) - len(listed),
+        "older_snapshots": len(lineage) - len(listed),  # exist, but are not listed
+        # False if the oldest names an expired parent. PyIceberg's expiry leaves no such name; then plan finds the gap.
         "reaches_beginning": not lineage or lineage[-1].parent_snapshot_id is None,
     }
 

@@ -38,20 +38,14 @@ def shown_batches(newest: int | None, before: int | None) -> list[int]:
 
 def pipeline_document(
     dag: DagState,
-    status: Found,
+    status: Found,  # as of now if its catalog answers
     look: Found | None,
-    reports: Mapping[int, Found],
-    backfills: Iterable[DagState],
+    reports: Mapping[int, Found],  # of the shown batches, newest first
+    backfills: Iterable[DagState],  # its backfill DAG, if the user may see it
     *,
     now: datetime,
 ) -> dict[str, Any]:
-    """The document of a pipeline.
-
-    Args:
-        status: as of now if its catalog answers.
-        reports: of the shown batches, newest first.
-        backfills: its backfill DAG, if the user may see it.
-    """
+    """The document of a pipeline."""
     runs = runs_by_batch(dag.runs)
     row = pipeline_row(dag, status, look, now=now)
     opened = row["status"].get("open_batch")
@@ -100,12 +94,8 @@ _NOTHING: Final = Found()
 def overview_document(
     dags: Iterable[DagState], statuses: Mapping[str, Found], looks: Mapping[str, Found], *, now: datetime
 ) -> dict[str, Any]:
-    """The document of the overview.
-
-    Args:
-        statuses: by DAG id, as of now if their catalogs answer.
-        now: of this machine; the browser's clock may differ.
-    """
+    """The document of the overview; statuses are by DAG id, as of now if their catalogs answer."""
+    # `now` is of this machine; the browser's clock may differ.
     rows = [
         pipeline_row(dag, statuses.get(dag.dag_id, _NOTHING), looks.get(dag.dag_id), now=now)
         for dag in dags

@@ -114,10 +114,8 @@ def _nothing_to_do(pipeline: Pipeline, why: str, *, was_delivered_before: bool =
 
 
 def skip_other_route(task: FlowTask, plan_result: PlanResult) -> None:
-    """Skips a task off its batch's route even if `route` was marked as success.
-
-    It would replace the records of the tasks on the route.
-    """
+    """Skips a task off its batch's route even if `route` was marked as success."""
+    # It would replace the records of the tasks on the route.
     route = Route(plan_result["route"])
     if task not in route.tasks(delivers=True):
         logger.info("%s has nothing to do: its batch takes the route %s", task, route)
@@ -234,14 +232,8 @@ _LONGEST: Final = timedelta(minutes=15)
 
 @contextmanager
 def absent_table_is_transient(pipeline: Pipeline) -> Iterator[None]:
-    """Lets the caller look again for a missing table that the pipeline has read.
-
-    A proxy under maintenance, or a catalog whose database is being restored, answers 404 to everything.
-
-    Raises:
-        TransientError: the checkpoint has a batch of this table.
-        UnknownTableError: it has none.
-    """
+    """Makes an UnknownTableError transient if the checkpoint has a batch of this table."""
+    # A proxy under maintenance, or a catalog whose database is being restored, answers 404 to everything.
     try:
         yield
     except UnknownTableError as error:

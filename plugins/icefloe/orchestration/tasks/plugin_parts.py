@@ -26,11 +26,8 @@ __all__ = ["BatchLink"]
 
 @hookimpl
 def on_starting(component: object) -> None:
-    """Makes the owner, and imports the modules of tasks where tasks are forked.
-
-    Airflow passes the ``Job`` of a starting component, before it knows its kind. A task calls it too, with something
-    else.
-    """
+    """Makes the owner, and imports the modules of tasks where tasks are forked."""
+    # Airflow passes the ``Job`` of a starting component, before it knows its kind. A task passes something else.
     if type(component).__name__ == "Job":
         make_owner()
         import_tasks()
@@ -56,10 +53,8 @@ _DESCRIPTION: Final = "the owner of icefloe's checkpoints: this Airflow"
 
 
 def current_writer() -> "Writer":
-    """The owner of this Airflow, and the current task's run, if any.
-
-    A callback in the DAG processor has no task. If it cannot read the owner, it writes as nobody.
-    """
+    """The owner of this Airflow, and the current task's run, if any."""
+    # A callback in the DAG processor has no task. If it cannot read the owner, it writes as nobody.
     from airflow.sdk import Variable, get_current_context
 
     from icefloe.checkpoint.records import Writer
@@ -72,10 +67,8 @@ def current_writer() -> "Writer":
 
 
 def make_owner() -> None:
-    """Makes the Variable when a component with Airflow's database starts.
-
-    Two tasks at once would each set their own. In the database its key is unique.
-    """
+    """Makes the Variable when a component with Airflow's database starts."""
+    # Two tasks at once would each set their own. In the database its key is unique.
     from airflow.models.variable import Variable
     from airflow.utils.session import create_session
     from sqlalchemy.exc import IntegrityError

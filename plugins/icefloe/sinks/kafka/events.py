@@ -40,20 +40,14 @@ SNAPSHOT_HEADER: Final = "snapshot_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRows:
-    """The rows of some events, and where each event has its images.
-
-    Attributes:
-        kinds: ``DELETE``, ``INSERT`` or ``UPDATE_AFTER``, as `ChangeType` codes.
-        befores: position of the row before; -1: there is none.
-        afters: position of the row after; -1: there is none.
-    """
+    """The rows of some events, and where each event has its images."""
 
     rows: pa.RecordBatch
     first_row: int
     rows_before: int
-    kinds: NDArray[np.uint8]
-    befores: NDArray[np.int64]
-    afters: NDArray[np.int64]
+    kinds: NDArray[np.uint8]  # DELETE, INSERT or UPDATE_AFTER, as `ChangeType` codes
+    befores: NDArray[np.int64]  # position of the row before; -1: there is none
+    afters: NDArray[np.int64]  # position of the row after; -1: there is none
 
     @classmethod
     def of(cls, rows: pa.RecordBatch, *, first_row: int, rows_before: int) -> "EventRows":
@@ -122,11 +116,8 @@ def kinds_of(rows: pa.RecordBatch) -> NDArray[np.uint8]:
 
 
 def key_schema(batch: ProvenBatch) -> pa.Schema:
-    """Names and types of a key's columns; empty if rows have no identity.
-
-    Integers are 64 bits wide and floats are doubles: a widened column must not change the bytes of a key, which decide
-    on its partition.
-    """
+    """Names and types of a key's columns; empty if rows have no identity."""
+    # 64-bit integers and doubles: a widened column must not change the bytes of a key, which decide on its partition.
     return widened(pa.schema([pa.field(name, column_type(batch.schema, name)) for name in batch.identity]))
 
 
@@ -136,10 +127,8 @@ def widened(schema: pa.Schema) -> pa.Schema:
 
 
 def fixed_types(batch: ProvenBatch, *, is_avro: bool) -> Mapping[str, str]:
-    """Types of key columns whose promotion would change the bytes of keys, by column.
-
-    A date becomes a timestamp, another number. The schema of a decimal gets another precision.
-    """
+    """Types of key columns whose promotion would change the bytes of keys, by column."""
+    # A date becomes a timestamp, another number. The schema of a decimal gets another precision.
     return {
         field.name: str(field.type)
         for field in key_schema(batch)
@@ -173,16 +162,12 @@ def _widened(kind: pa.DataType) -> pa.DataType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSource:
-    """Facts of all changes of a batch.
-
-    Attributes:
-        snapshot: ``true`` for rows of a load. Parts are delivered side by side, so no row is its ``last``.
-    """
+    """Facts of all changes of a batch."""
 
     name: str
     db: str
     table: str
-    snapshot: str
+    snapshot: str  # ``true`` for rows of a load. Parts are delivered side by side, so no row is its ``last``.
     batch: int
 
     @classmethod

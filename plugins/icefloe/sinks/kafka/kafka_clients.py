@@ -34,29 +34,21 @@ class RegistryOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaOptions:
-    """The keys besides ``type`` and ``conn_id``, as in docs/pipeline_keys.md.
-
-    Attributes:
-        topic: its placeholders are replaced already.
-        state_topic: the compacted topic that says what is delivered; default: ``<topic>.icefloe``.
-        bootstrap_servers: None: the connection has them.
-        partitions: of a new topic; None: the broker's default.
-        replication_factor: of new topics; None: the broker's default.
-    """
+    """The keys besides ``type`` and ``conn_id``, as in docs/pipeline_keys.md."""
 
     __pydantic_config__: ClassVar = STRICT
 
-    topic: str
-    state_topic: str = ""
-    bootstrap_servers: str | None = None
+    topic: str  # its placeholders are replaced already
+    state_topic: str = ""  # the compacted topic that says what is delivered; default: ``<topic>.icefloe``
+    bootstrap_servers: str | None = None  # None: the connection has them
     settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     envelope: Literal["debezium", "plain"] = "debezium"
     format: Literal["json", "avro"] = "json"
     schema_registry: RegistryOptions | None = None
     duplicates: Duplicates = "fail"
     tombstones: bool = True
-    partitions: int | None = None
-    replication_factor: int | None = None
+    partitions: int | None = None  # of a new topic; None: the broker's default
+    replication_factor: int | None = None  # of new topics; None: the broker's default
     topic_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     transaction_rows: int = 50_000
     transaction_bytes: int = 32 * 2**20
@@ -157,17 +149,12 @@ class FencedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaRequest:
-    """A request to the cluster, as errors name it.
+    """A request to the cluster, as errors name it."""
 
-    Attributes:
-        doing: completes "could not ...".
-        transactional_ids: their prefix; empty: none.
-    """
-
-    doing: str
+    doing: str  # completes "could not ..."
     topic: str
     right: str
-    transactional_ids: str = ""
+    transactional_ids: str = ""  # their prefix; empty: none
 
 
 @contextmanager
@@ -327,10 +314,8 @@ class KafkaClients:
             ) from cause
 
     def connection_error(self, client: AdminClient | Producer) -> KafkaError | None:
-        """The error of the connections since the last answer, reported only when asked.
-
-        A login counts only if no connection failed in another way.
-        """
+        """The error of the connections since the last answer, reported only when asked."""
+        # A login counts only if no connection failed in another way.
         client.poll(0)
         # That all brokers are down is no more than the end of what the errors before it say.
         told = [error for code, error in self._errors.items() if code != KafkaError._ALL_BROKERS_DOWN]

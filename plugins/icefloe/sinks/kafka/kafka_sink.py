@@ -173,12 +173,7 @@ class PartSender:
     _bytes: int = 0
 
     def send(self) -> PartDelivery:
-        """Sends the rows that are not in the topic yet.
-
-        Raises:
-            FencedError: another process sends this part; look again.
-            SupersededError: a later batch was begun.
-        """
+        """Sends the rows that are not in the topic yet. FencedError: another process sends this part; look again."""
         self._require_placement(key_schema_id=self.encoder.key_schema_id)
         # Asked for in each try: an administrator may have raised it since the last one.
         taken_bytes = most_bytes(self.clients, self.options.topic)

@@ -115,22 +115,15 @@ class Messages(NamedTuple):
 
 
 class Encoder:
-    """Encodes events of one batch as messages, one an event.
-
-    Avro takes about ten times as long as JSON: it has no columns to be joined.
-
-    Args:
-        registry: for Avro; None: messages are JSON.
-        is_debezium: False: rows with their change columns.
-    """
+    """Encodes events of one batch as messages, one an event. Avro takes about ten times as long as JSON."""
 
     def __init__(
         self,
         batch: ProvenBatch,
         form: JsonForm,
-        registry: AvroRegistry | None = None,
+        registry: AvroRegistry | None = None,  # for Avro; None: messages are JSON
         *,
-        is_debezium: bool,
+        is_debezium: bool,  # False: rows with their change columns
     ) -> None:
         self._batch = batch
         self._form = form

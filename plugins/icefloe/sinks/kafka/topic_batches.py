@@ -26,26 +26,18 @@ from icefloe.sinks.sink import refuse_other_record, superseded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunOnTopic:
-    """Facts that fence a batch and place its messages, the same for all tries and parts.
+    """Facts that fence a batch and place its messages, the same for all tries and parts."""
 
-    Settings of the topic may change, so each part asks for them.
-
-    Attributes:
-        destination: the topic in words, with its id.
-        key_schema_id: from a schema registry; None: keys have none.
-    """
+    # No settings of the topic: they may change, so each part asks for them.
 
     generation: int
     partitions: int
-    destination: str
-    key_schema_id: int | None = None
+    destination: str  # the topic in words, with its id
+    key_schema_id: int | None = None  # from a schema registry; None: keys have none
 
 
 class TopicBatches:
-    """Decides about a topic, under one transactional id whose newest producer decides alone.
-
-    Methods that decide raise `FencedError` after another decision: look again.
-    """
+    """Decides about a topic; the newest producer of one id decides alone. After a `FencedError`, look again."""
 
     def __init__(self, clients: KafkaClients, options: KafkaOptions, log: StateTopic) -> None:
         self._clients = clients
@@ -77,13 +69,9 @@ class TopicBatches:
             producer.commit_record(CLAIM_KEY, new)
 
     def begin(self, batch: ProvenBatch, encoder: Encoder) -> BegunOnTopic:
-        """Record the batch, and keep every part of an earlier one from writing.
-
-        A try that only fenced has begun nothing: truncation and offsets of a load come later.
-
-        Raises:
-            SupersededError: a later batch was begun, and this is no replay.
-        """
+        """Record the batch, and keep every part of an earlier one from writing."""
+        # SupersededError: a later batch was begun, and this is no replay.
+        # A try that only fenced has begun nothing: truncation and offsets of a load come later.
         with self._deciding() as producer:
             state, topic = self._log.look(), present_topic(self._clients, self._options)
             last, new = state.batch, self._started(state, topic, batch, encoder)

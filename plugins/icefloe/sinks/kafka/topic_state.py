@@ -36,35 +36,26 @@ _OVERHEAD_BYTES: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicClaim(Origin):
-    """Whose topic it is; pipeline and table are for people.
-
-    Attributes:
-        generation: 1, and one more with each take-over; its batches are later.
-    """
+    """Whose topic it is; pipeline and table are for people."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
-    generation: int
+    generation: int  # 1, and one more with each take-over; its batches are later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """The facts that decide on the partition of a key: while they stay, it stays.
-
-    Attributes:
-        topic_id: a topic that is made again has another.
-        key_types: types of the key's columns whose promotion would move keys, by column.
-        key_schema_id: the registry's id in the bytes of keys; None: there is none.
-    """
+    """The facts that decide on the partition of a key: while they stay, it stays."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    topic_id: str
+    topic_id: str  # a topic that is made again has another
     partitions: int
     identity: tuple[str, ...]
+    # Types of the key's columns whose promotion would move keys, by column.
     key_types: Annotated[Mapping[str, str], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
-    key_schema_id: Annotated[int | None, LEFT_OUT_IF_NONE] = None
+    key_schema_id: Annotated[int | None, LEFT_OUT_IF_NONE] = None  # the registry's id in the bytes of keys
 
 
 _PLACED_BY: Final[Mapping[str, str]] = {
@@ -89,24 +80,19 @@ def require_placement(topic: str, before: Mapping[str, object], now: Mapping[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedBatch:
-    """The last batch that was begun.
-
-    Attributes:
-        state: ``fencing``: its parts may not begin yet, and neither truncation nor ``starts`` of its load is written;
-            ``open``: they may; ``finished``: all are delivered.
-        starts: offset of each partition at which the last load begins.
-        cut: as ``ProvenBatch.cut``.
-    """
+    """The last batch that was begun."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     generation: int
     batch_number: int
+    # Fencing: its parts may not begin yet, and neither truncation nor `starts` of its load is written.
+    # Open: they may. Finished: all are delivered.
     state: Literal["fencing", "open", "finished"]
     placement: Placement
-    starts: tuple[int, ...]
-    cut: Annotated[str, LEFT_OUT_IF_EMPTY] = ""
+    starts: tuple[int, ...]  # offset of each partition at which the last load begins
+    cut: Annotated[str, LEFT_OUT_IF_EMPTY] = ""  # as ``ProvenBatch.cut``
 
     @property
     def order(self) -> tuple[int, int]:
@@ -116,20 +102,15 @@ class StartedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartProgress:
-    """The progress of the parts of a number.
-
-    Attributes:
-        batch_number: the last batch with delivered rows; None: none yet.
-        events: sent for them, without tombstones.
-    """
+    """The progress of the parts of a number."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     generation: int
-    batch_number: int | None = None
+    batch_number: int | None = None  # the last batch with delivered rows; None: none yet
     rows: int = 0
-    events: int = 0
+    events: int = 0  # sent for the rows, without tombstones
 
 
 Record: TypeAlias = TopicClaim | StartedBatch | PartProgress
@@ -175,10 +156,8 @@ class StateTopic:
         self._state = TopicState()
 
     def look(self) -> TopicState:
-        """At least the state that was committed before this call; nothing without a topic.
-
-        It waits for open transactions: readers of committed messages get no message after the first of one.
-        """
+        """At least the state that was committed before this call; nothing without a topic."""
+        # It waits for open transactions: readers of committed messages get no message after the first of one.
         topic = find_topic(self._clients, self.name)
         if topic is None:
             return TopicState()
@@ -216,13 +195,9 @@ class StateTopic:
 
 
 class TransactionProducer:
-    """Sends messages in transactions; a context manager. Entering it fences every earlier producer of its id.
+    """Sends messages in transactions; a context manager. Entering it fences every earlier producer of its id."""
 
-    Any error ends it: only a new producer knows how half-sent messages ended.
-
-    Args:
-        role: its transactional id is ``<state topic>-<role>``.
-    """
+    # Any error ends it: only a new producer knows how half-sent messages ended.
 
     def __init__(
         self, clients: KafkaClients, options: KafkaOptions, role: str, *, most_bytes: int = _SMALL_BYTES
@@ -279,11 +254,7 @@ class TransactionProducer:
     def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers, partition: int = -1
     ) -> None:
-        """Sends a message in the open transaction. A failed delivery makes `commit` fail.
-
-        Raises:
-            FencedError: another producer of this id began.
-        """
+        """Sends a message in the open transaction. A failed delivery makes `commit` fail."""
         self._sent_to.add(topic)
         size = len(key or b"") + len(value or b"")
         if size + _OVERHEAD_BYTES > self._most_bytes:

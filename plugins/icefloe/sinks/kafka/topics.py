@@ -36,14 +36,10 @@ _NOTHING: Final[Mapping[int, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic as the cluster has it.
-
-    Attributes:
-        id: the cluster's id; a topic that is made again has another.
-    """
+    """A topic as the cluster has it."""
 
     name: str
-    id: str
+    id: str  # the cluster's id; a topic that is made again has another
     partitions: int
 
 
@@ -60,11 +56,7 @@ def make_topic(
     clients: KafkaClients, name: str, *, partitions: int | None, replication_factor: int | None,
     settings: Mapping[str, object], only_try: bool = False,
 ) -> None:  # fmt: skip
-    """Makes a topic unless it exists; by default with the broker's partitions and replicas.
-
-    Args:
-        only_try: True if the broker only says whether it would.
-    """
+    """Makes a topic unless it exists; None: the broker's default. With `only_try`, the broker only says if it would."""
     new = NewTopic(
         name, num_partitions=partitions or -1, replication_factor=replication_factor or -1,
         config={key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()},
@@ -147,10 +139,8 @@ def _offsets(clients: KafkaClients, topic: Topic, spec: OffsetSpec) -> list[int]
 def read_to(
     consumer: Consumer, clients: KafkaClients, topic: Topic, *, partition: int = 0, start: int, end: int
 ) -> Iterator[tuple[int, list[Message]]]:
-    """The committed messages of a partition up to about an offset, with the position after each few.
-
-    It waits for open transactions, as `StateTopic.look` does.
-    """
+    """The committed messages of a partition up to about an offset, with the position after each few."""
+    # It waits for open transactions, as `StateTopic.look` does.
     request, position = KafkaRequest(doing="read", topic=topic.name, right="Read"), start
     with refusals_of(request):
         consumer.assign([TopicPartition(topic.name, partition, position)])
@@ -205,14 +195,11 @@ def _start(starts: Sequence[int], partition: int) -> int:
 
 
 def arrivals(consumer: Consumer) -> list[Message]:
-    """The messages that are here, or the first one that comes; empty after a fifth of a second without any.
-
-    The client's own call for many messages waits for all of them, so a topic of two would take the whole time. It also
-    asks for the coordinator of its group, which this user may not know. That answer means nothing, because no offsets
-    are kept there.
-    """
+    """The messages that are here, or the first one that comes; empty after a fifth of a second without any."""
+    # The client's own call for many messages waits for all of them: a topic of two would take the whole time.
     first = consumer.poll(_WAIT_SECONDS)
     found = [] if first is None else [first, *consumer.consume(_MOST_AT_ONCE - 1, timeout=0)]
+    # It also asks for its group's coordinator, which this user may not know. No offsets are kept there.
     return [
         each for each in found if not (each.error() and each.error().code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
     ]

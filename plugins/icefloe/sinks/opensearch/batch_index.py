@@ -34,30 +34,20 @@ _STATE_INDEX: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexClaim:
-    """Who writes an index.
-
-    Attributes:
-        generation: number of take-overs; the upper half of all versions.
-        revision: number and term of the document, to change exactly this claim.
-    """
+    """Who writes an index."""
 
     origin: Origin
-    generation: int
-    revision: dict[str, str]
+    generation: int  # number of take-overs; the upper half of all versions
+    revision: dict[str, str]  # number and term of the document, to change exactly this claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunBatch:
-    """The batch that began last.
-
-    Attributes:
-        target: the index of this and later batches, up to the next load.
-        uuid: of that index, found before delivery; None: not yet.
-    """
+    """The batch that began last."""
 
     version: int
-    target: str
-    uuid: str | None = None
+    target: str  # the index of this and later batches, up to the next load
+    uuid: str | None = None  # of that index, found before delivery; None: not yet
 
 
 class Claims:
@@ -149,14 +139,9 @@ class BatchIndex:
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Record that the batch begins, and prepare its index: a new one for a load, otherwise the last one.
 
-        Returns:
-            ``index``: its name; ``writer``: alias to write to; ``version``: of all documents of the batch;
-            ``destination``: the index in words, with its uuid, if known. Or ``replaced_by`` alone, for a replay from
-            before the present load: the index of that load.
-
-        Raises:
-            SupersededError: a later batch has begun.
-            IndexGoneError: the index of the batch is missing.
+        Returns ``index``, its name; ``writer``, the alias to write to; ``version`` of all documents of the batch; and
+        ``destination``, the index in words, with its uuid, if known. Or ``replaced_by`` alone, for a replay from before
+        the present load: the index of that load.
         """
         if not batch.identity:
             raise TerminalError(

@@ -40,16 +40,11 @@ _LOOKED_UP: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer of the cluster, or none.
+    """An answer of the cluster, or none."""
 
-    Attributes:
-        status: the HTTP status; 0: no answer came.
-        fault: for people, if it is no success.
-    """
-
-    status: int
+    status: int  # the HTTP status; 0: no answer came
     body: Mapping[str, Any]
-    fault: str = ""
+    fault: str = ""  # for people, if it is no success
 
     @classmethod
     def of_error(cls, status: object, body: object) -> Self:
@@ -86,10 +81,8 @@ class Answer:
 
 
 def missing_shards(answer: Answer) -> str:
-    """The fault of an answer without some shards, or empty.
-
-    A shard without a node counts as neither successful nor failed.
-    """
+    """The fault of an answer without some shards, or empty."""
+    # A shard without a node counts as neither successful nor failed.
     if answer.body.get("timed_out"):
         return "the time was over before all shards had answered"
     shards = answer.body.get("_shards", {})
@@ -214,25 +207,15 @@ class Cluster:
     def ask(
         self,
         method: str,
-        path: str,
+        path: str,  # begins with ``/``
         body: Mapping[str, object] | None = None,
         *,
         params: Mapping[str, str] | None = None,
-        allowed: Collection[int] = (),
-        has: Collection[str] = (),
-        unless: Callable[[Answer], str] | None = None,
+        allowed: Collection[int] = (),  # statuses besides 2xx that are answers for the caller
+        has: Collection[str] = (),  # fields of a success, as each search cluster gives them
+        unless: Callable[[Answer], str] | None = None,  # the fault of a 2xx that is no answer
     ) -> Answer:
-        """Send a request that may be repeated, until an answer comes.
-
-        Args:
-            path: begins with ``/``.
-            allowed: statuses besides 2xx that are answers for the caller.
-            has: fields of a success, as each search cluster gives them.
-            unless: the fault of a 2xx that is no answer, such as `missing_shards`.
-
-        Raises:
-            TerminalError: another status that does not pass.
-        """
+        """Send a request that may be repeated, until an answer comes. TerminalError: another status that stays."""
         pauses = Pauses()
         while True:
             answer = self._send(method, path, None if body is None else json.dumps(body), params or {}, _JSON)
@@ -340,10 +323,8 @@ def _facts(cluster: Cluster) -> Mapping[str, Any]:
 
 
 def stored_documents(cluster: Cluster, name: str, ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """The document of each id in order: ``_id``, ``found`` and, if it is there, ``_version`` and ``_source``.
-
-    Ids whose shard moves are asked for again.
-    """
+    """The document of each id in order: ``_id``, ``found`` and, if it is there, ``_version`` and ``_source``."""
+    # Ids whose shard moves are asked for again.
 
     def fault(answer: Answer) -> str:
         error = next((each["error"] for each in answer.body["docs"] if "error" in each), None)

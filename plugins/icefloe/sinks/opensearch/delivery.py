@@ -84,31 +84,22 @@ def _merged(is_first: NDArray[np.bool_], first: pa.Array, second: pa.Array) -> p
 
 @dataclass(slots=True, kw_only=True)
 class BulkResult:
-    """Outcome of one call; positions are those of its lines.
+    """Outcome of one call; positions are those of its lines."""
 
-    Attributes:
-        conflicts: the document has this version or a later one.
-    """
-
-    conflicts: list[int] = field(default_factory=list)
+    conflicts: list[int] = field(default_factory=list)  # the document has this version or a later one
     refused_for_good: dict[int, str] = field(default_factory=dict)
 
 
 class BulkSender:
-    """Sends the operations of one part.
-
-    Args:
-        bulk_bytes: size of one request; smaller while the cluster is busy.
-        before_each: called before each request; an error ends them.
-    """
+    """Sends the operations of one part."""
 
     def __init__(
         self, cluster: Cluster, writer: str, *, bulk_bytes: int, before_each: Callable[[], None] | None = None
     ) -> None:
         self._cluster = cluster
         self._writer = writer
-        self._before_each = before_each
-        self._most_bytes = self._bytes = bulk_bytes
+        self._before_each = before_each  # called before each request; an error ends them
+        self._most_bytes = self._bytes = bulk_bytes  # of one request; smaller while the cluster is busy
         self.retries = self.refused = self.sent_bytes = 0
 
     def send(self, lines: pa.Array) -> BulkResult:
@@ -215,12 +206,7 @@ def _is_content(document: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
 
 @dataclass(kw_only=True)
 class PartDeliverer:
-    """Delivers one part.
-
-    Attributes:
-        latest: gives the version of the batch that began last; None: unknown.
-        refuse_superseded: raises if a later batch has begun.
-    """
+    """Delivers one part."""
 
     cluster: Cluster
     settings: OpenSearchSettings
@@ -229,8 +215,8 @@ class PartDeliverer:
     part: StagedPart
     writer: str
     version: int
-    latest: Callable[[], int | None]
-    refuse_superseded: Callable[[], None]
+    latest: Callable[[], int | None]  # the version of the batch that began last; None: unknown
+    refuse_superseded: Callable[[], None]  # raises if a later batch has begun
     _counts: Counter[str] = field(default_factory=Counter)
     _refused: list[DeadLetter] = field(default_factory=list)
 
@@ -309,7 +295,7 @@ class PartDeliverer:
         return again
 
     def _outcome(self, content: Mapping[str, Any] | None, found: Mapping[str, Any]) -> str | None:
-        """The count for a write that was refused; None: send it again.
+        """The count for a write that was refused, or a deletion without `content`; None: send it again.
 
         ================================  ==============================================================
         the cluster has                   it is
@@ -323,9 +309,6 @@ class PartDeliverer:
                                           later batch, the mark of an earlier try was purged: repeated;
                                           foreign if a row was to be there
         ================================  ==============================================================
-
-        Args:
-            content: None: the document was to be deleted.
         """
         stored = found["_version"] if found["found"] else None
         if stored is not None and stored < self.version:

@@ -44,11 +44,8 @@ class IndexNames:
         return f"{self.index}-{version}"
 
     def writer(self, target: str) -> str:
-        """The alias by which an index is written, which goes when the index goes.
-
-        A cluster makes an index of an unknown name, but not with capital letters: a late write to a removed index
-        creates nothing.
-        """
+        """The alias by which an index is written, which goes when the index goes."""
+        # A cluster makes an index of an unknown name, but not with capitals: a late write to a removed one makes none.
         return f"{target}-WRITER"
 
     def version_of(self, name: str) -> int | None:
@@ -138,10 +135,8 @@ class FoundIndex:
 
     @property
     def uuid(self) -> str | None:
-        """Its uuid with that of its history, if restored from a snapshot, and if known.
-
-        A restore over a closed index keeps the first one.
-        """
+        """Its uuid with that of its history, if restored from a snapshot, and if known."""
+        # A restore over a closed index keeps the first one.
         settings = self.described["settings"]["index"]
         found, history = settings.get("uuid"), settings.get("history", {}).get("uuid")
         return "/".join(each for each in (found, history) if each) if isinstance(found, str) else None
@@ -150,11 +145,7 @@ class FoundIndex:
 def facts_to_leave(
     names: IndexNames, batch: ProvenBatch, *, identity: Mapping[str, str], before: FoundIndex | None
 ) -> dict[str, Any]:
-    """The ``_meta`` entry that a batch leaves at its index.
-
-    Args:
-        before: None: the index is still to be made.
-    """
+    """The ``_meta`` entry that a batch leaves at its index; without ``before``, the index is still to be made."""
     known = {} if before is None else before.columns or {}
     columns = {**known, **known_columns(batch)}
     facts = {"version": 1, "index": names.index, "identity": identity}
@@ -177,11 +168,8 @@ def _shown(identity: Mapping[str, str]) -> str:
 
 
 def field_mappings(shown: pa.Schema, identity: Sequence[str]) -> dict[str, Any]:
-    """The ``properties`` of an index that shows these columns.
-
-    A type that Iceberg may promote is mapped as the promoted type. Values that cannot be indexed, such as NaN, stay in
-    the document and out of searches.
-    """
+    """The ``properties`` of an index that shows these columns; types that Iceberg may promote are mapped promoted."""
+    # Values that cannot be indexed, such as NaN, stay in the document and out of searches.
     for column in shown:
         if column.name in _RESERVED or any(map(_is_unusable, _names(column))):
             raise TerminalError(
@@ -294,14 +282,7 @@ class Indexes:
             )
 
     def prepare(self, target: str, *, is_new: bool, uuid: str | None = None, batch: ProvenBatch) -> str | None:
-        """Let an index know the columns of a batch; returns its uuid, if known.
-
-        Args:
-            uuid: that an earlier try got; None: any index of that name.
-
-        Raises:
-            IndexGoneError: it is missing, or has another uuid.
-        """
+        """Let an index know a batch's columns; returns its uuid, if known. IndexGoneError: missing, or another uuid."""
         forms = id_forms(batch.schema, batch.identity)
         found = self._find(target).get(target)
         meta = facts_to_leave(self.names, batch, identity=forms, before=found)
@@ -341,11 +322,8 @@ class Indexes:
             )
 
     def show(self, target: str) -> None:
-        """Make an index visible and the only one behind the name, by one call; remove older ones.
-
-        Raises:
-            IndexGoneError: the index is missing, or the name belongs to a later load.
-        """
+        """Make an index visible and the only one behind the name, by one call; remove older ones."""
+        # IndexGoneError: the index is missing, or the name belongs to a later load.
         self._cluster.ask("POST", f"/{target}/_refresh", unless=failed_copies)
         version = self.names.version_of(target) or 0
         self.refuse_own_name()

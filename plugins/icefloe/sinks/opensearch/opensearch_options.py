@@ -22,41 +22,28 @@ _EXTRA_KEYS: Final = frozenset({"api_key", "ca_certs", "use_ssl", "aws_region", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Address and credentials of the cluster.
+    """Address and credentials of the cluster."""
 
-    Attributes:
-        url: ``https://host:port``, with a path if it is behind a proxy; without user and password.
-        api_key: the ready value of an ``Authorization: ApiKey`` header.
-        authority: path or PEM text of a private certificate authority.
-        aws_region: of signed requests (SigV4); None: they are not signed.
-        aws_service: ``es``, or ``aoss`` for a serverless collection.
-    """
-
-    url: str
+    url: str  # ``https://host:port``, with a path if it is behind a proxy; without user and password
     user: str | None = None
     password: str | None = None
-    api_key: str | None = None
-    authority: str | None = None
-    aws_region: str | None = None
-    aws_service: str = "es"
+    api_key: str | None = None  # the ready value of an ``Authorization: ApiKey`` header
+    authority: str | None = None  # path or PEM text of a private certificate authority
+    aws_region: str | None = None  # of signed requests (SigV4); None: they are not signed
+    aws_service: str = "es"  # or ``aoss`` for a serverless collection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSearchSettings:
-    """The keys of the sink, as in docs/pipeline_keys.md.
-
-    Attributes:
-        index: the name that readers search: an alias that the sink makes, or an empty index of the user.
-        dead_letters: None: the first document that is refused for good fails the batch.
-    """
+    """The keys of the sink, as in docs/pipeline_keys.md."""
 
     __pydantic_config__: ClassVar = STRICT
 
     access: Access
-    index: str
+    index: str  # the name that readers search: an alias that the sink makes, or an empty index of the user
     deletes: Literal["soft", "hard"] = "soft"
     duplicates: Duplicates = "fail"
-    dead_letters: DeadLetterSettings | None = None
+    dead_letters: DeadLetterSettings | None = None  # None: a document refused for good fails the batch
     bulk_bytes: int = _BULK_BYTES
     shards: int | None = None
     replicas: int | None = None

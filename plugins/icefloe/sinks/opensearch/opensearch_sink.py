@@ -31,11 +31,9 @@ def open_opensearch_sink(
 
 
 class OpenSearchSink(Sink):
-    """Documents in an index behind an alias.
+    """Documents in an index behind an alias. Each write has a version, so a repeated or late one changes nothing."""
 
-    Every write has a version: the batch number, below the number of take-overs. The cluster refuses a version that is
-    not greater, so a repeated or late write changes nothing.
-    """
+    # The version is the batch number, below the number of take-overs. The cluster refuses one that is not greater.
 
     keyed: ClassVar[bool] = True
     keeps_deletions: ClassVar[bool] = True
@@ -119,10 +117,8 @@ class OpenSearchSink(Sink):
         return read_documents(self._cluster, self._names.index, schema, keys=keys)
 
     def purge(self, *, before: datetime, dry_run: bool = False) -> int:
-        """Remove what was soft-deleted by commits before a time (aware); returns the number of documents.
-
-        A replay of earlier batches would bring such rows back. Marks of rows with a dead letter stay.
-        """
+        """Remove what was soft-deleted by commits before a time (aware); returns the number of documents."""
+        # A replay of earlier batches would bring such rows back. Marks of rows with a dead letter stay.
         moment = before.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         query = {"bool": {"filter": [{"term": {DELETED: True}}, {"range": {DELETED_AT: {"lt": moment}}}]}}
 

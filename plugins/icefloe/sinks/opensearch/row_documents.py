@@ -131,12 +131,7 @@ _NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
 def read_documents(
     cluster: Cluster, index: str, schema: pa.Schema, *, keys: pa.RecordBatch | None
 ) -> Iterator[pa.RecordBatch]:
-    """The table's columns of a schema, one row per live document.
-
-    Args:
-        schema: with or without change columns.
-        keys: identifier columns of the only rows to be read; None: all rows, as of one moment.
-    """
+    """The table's columns of a schema, one row per live document; without ``keys`` all rows, as of one moment."""
     wanted = pa.schema([field for field in schema if field.name not in ChangeColumns.ALL])
     for page in pages(cluster, index, _NOT_DELETED) if keys is None else _of_keys(cluster, index, keys):
         sources = [each["_source"] for each in page if not each["_source"].get(DELETED)]
