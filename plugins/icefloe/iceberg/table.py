@@ -10,10 +10,8 @@ __all__ = ["FileIO", "Table", "table_uuid"]
 
 
 def ancestry(snapshots: Mapping[int, Snapshot], snapshot_id: int | None) -> Iterator[Snapshot]:
-    """A snapshot and its ancestors, newest first, as far as they exist.
-
-    Writers may have formed a circle: the walk ends before a snapshot would come again.
-    """
+    """A snapshot and its ancestors, newest first, as far as they exist."""
+    # Writers may have formed a circle: the walk ends before a snapshot would come again.
     seen: set[int] = set()
     while snapshot_id is not None and snapshot_id in snapshots and snapshot_id not in seen:
         seen.add(snapshot_id)

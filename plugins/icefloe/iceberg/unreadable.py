@@ -35,10 +35,8 @@ def encrypted_file(path: str, *, noun: str = "file") -> NotBuiltError:
 
 
 def refuse_encrypted(metadata: TableMetadata, *, table: str) -> None:
-    """Refuse an encrypted table: only its catalog's key service hands out the keys.
-
-    Source: https://iceberg.apache.org/docs/latest/encryption/
-    """
+    """Refuse an encrypted table: only its catalog's key service hands out the keys."""
+    # Source: https://iceberg.apache.org/docs/latest/encryption/
     if _KEY_ID in metadata.properties:
         raise NotBuiltError(
             f"table {table} is encrypted (it has the property {_KEY_ID}), which this release cannot read: copy it into "

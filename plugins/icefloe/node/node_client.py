@@ -50,25 +50,17 @@ _LOST_SECONDS: Final = 600.0
 
 
 class NodeClients:
-    """The nodes that one task has asked, connected. Several threads may use it at once.
-
-    Args:
-        patience: seconds for which a node may be silent or away. Each MiB of an answer adds a second.
-    """
+    """The nodes that one task has asked, connected. Several threads may use it at once."""
 
     def __init__(self, config: NodeConfig, *, patience: float) -> None:
         self._config = config
+        # Seconds for which a node may be silent or away. Each MiB of an answer adds a second.
         self._patience = patience
         self._clients: dict[str, object] = {}
         self._lock = threading.Lock()
 
     def read(self, address: str, pieces: Sequence[Piece]) -> list[memoryview | PieceFault]:
-        """The bytes of the pieces, in their order, from one node.
-
-        Raises:
-            NodeLostError: the node is away, silent or breaks off during the patience, or answers only others for ten
-                times that.
-        """
+        """The bytes of the pieces, in their order; NodeLostError after the patience, or ten times it if busy."""
         action = flight.Action(READ, encode_pieces(pieces))
         expected_bytes = sum(piece.stop - piece.start for piece in pieces)
         silence = silence_of("node", address)

@@ -38,29 +38,21 @@ Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value))]
 
 @dataclass(frozen=True, kw_only=True)
 class NodeConfig:
-    """One machine's part in the shuffle.
-
-    Attributes:
-        address: host and port for readers; None: nothing is kept here.
-        listen: address of the interface that the server listens on.
-        certificate: of this machine, PEM, for both sides of a connection; ``authority`` signs those of all members.
-        plain: no encryption: everybody who reaches the port can read rows.
-        requests_at_once: others wait and ask again.
-        keep: seconds until the server deletes a file that no batch has deleted.
-    """
+    """One machine's part in the shuffle."""
 
     __pydantic_config__ = STRICT
 
     version: Literal[1]
-    address: str | None = None
+    address: str | None = None  # host and port for readers; None: nothing is kept here
     folder: Path | None = None
+    # Address of the interface that the server listens on.
     listen: str = "0.0.0.0"  # noqa: S104 - readers are on other machines; without a certificate nobody gets in
-    certificate: Path | None = None
+    certificate: Path | None = None  # of this machine, PEM, for both sides of a connection
     key: Path | None = None
-    authority: Path | None = None
-    plain: bool = False
-    requests_at_once: int = 32
-    keep: Seconds = 7 * 86_400.0
+    authority: Path | None = None  # signs the certificates of all members
+    plain: bool = False  # no encryption: everybody who reaches the port can read rows
+    requests_at_once: int = 32  # others wait and ask again
+    keep: Seconds = 7 * 86_400.0  # seconds until the server deletes a file that no batch has deleted
 
     def __post_init__(self) -> None:
         if (self.address is None) != (self.folder is None):

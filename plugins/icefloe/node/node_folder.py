@@ -148,11 +148,9 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.E
 
 
 class NodeFolder:
-    """Data files below one local folder, as ``<checkpoint id>/<batch>/<map_id>.<generation>.<attempt>.data``.
+    """Data files below one local folder, as ``<checkpoint id>/<batch>/<map_id>.<generation>.<attempt>.data``."""
 
-    Nothing is synced to disk: a file lost in a crash of the machine is made again.
-    """
-
+    # Nothing is synced to disk: a file lost in a crash of the machine is made again.
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
@@ -207,11 +205,7 @@ class NodeFolder:
                 (self._folder / batch).parent.rmdir()
 
     def read(self, piece: Piece) -> Iterator[bytes | PieceFault] | PieceFault:
-        """The bytes of a piece in chunks; a fault instead, or at their end, if they cannot be had.
-
-        Raises:
-            TransientError: the process can open no further file now; the map output is well.
-        """
+        """The bytes of a piece in chunks; a fault instead, or at their end, if they cannot be had."""
         if not PATH.fullmatch(piece.path):
             return PieceFault("no map output has such a path")
         if not 0 <= piece.start <= piece.stop <= piece.size_bytes:
@@ -220,6 +214,7 @@ class NodeFolder:
             descriptor = os.open(f"{self._folder}/{piece.path}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
             if error.errno in _EXHAUSTED:
+                # The map output is well.
                 raise TransientError(
                     f"a map output of this machine cannot be opened: {one_line(error)}; raise the limit of open files "
                     "of this process (LimitNOFILE with systemd)"

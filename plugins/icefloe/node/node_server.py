@@ -46,15 +46,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
     """Answers members, and nobody else: without a certificate of the authority no request arrives here.
 
     At most ``requests_at_once`` are answered at once, each with one open file and one chunk in memory. As many again
-    wait; all others are asked to come again. Flight takes any number of connections, and gives a handshake two minutes:
-    `end_strangers` does not.
-
-    Args:
-        pem: None: as the files are now.
-        at: host and port; None: as the configuration says.
-
-    Attributes:
-        members: open connections on which a request came.
+    wait; all others are asked to come again. ``pem`` and ``at`` are the configuration's if missing.
     """
 
     def __init__(self, config: NodeConfig, folder: NodeFolder, *, pem: Pem | None = None, at: str = "") -> None:
@@ -71,14 +63,12 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
         self._free = threading.BoundedSemaphore(config.requests_at_once)
         self._queue = threading.BoundedSemaphore(config.requests_at_once)
         self._kept_files = 2 * config.requests_at_once + _OWN_FILES
-        self.members: set[_Peer] = set()
+        self.members: set[_Peer] = set()  # open connections on which a request came
         self._strangers: dict[_Peer, float] = {}
 
     def end_strangers(self) -> None:
-        """Ends connections on which no request came in time; the oldest at once if open files run out.
-
-        Only members get as far as a request: a silent connection has shown no certificate.
-        """
+        """Ends connections on which no request came in time; the oldest at once if open files run out."""
+        # A silent connection has shown no certificate. Flight takes any number of them, for two minutes each.
         limit, known, now = getrlimit(RLIMIT_NOFILE)[0], set(self.members), time.monotonic()
         files = _open_files(limit)
         # Not duplicated, for which there may be no file. If Flight closes one meanwhile and another connection gets

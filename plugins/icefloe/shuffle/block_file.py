@@ -30,16 +30,11 @@ _FEW_ROWS: Final = 1 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockFile:
-    """Positions and checksums of the blocks in a written file.
+    """Positions and checksums of the blocks in a written file."""
 
-    Attributes:
-        offsets: ``num_blocks + 1`` int64; block ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]``.
-        block_crc32: uint32, of each block as it is in the file; 0 if it is empty.
-    """
-
-    offsets: NDArray[np.int64]
+    offsets: NDArray[np.int64]  # ``num_blocks + 1``; block ``i`` is bytes ``offsets[i]`` to ``offsets[i + 1]``
     content_bytes: NDArray[np.int64]
-    block_crc32: NDArray[np.uint32]
+    block_crc32: NDArray[np.uint32]  # of each block as it is in the file; 0 if it is empty
     crc32: int
 
     @property

@@ -87,14 +87,8 @@ def compress_block(messages: Iterable[Any], *, content_bytes: int, is_spill: boo
 
 
 def decode_block(data: bytes | memoryview, schema: pa.Schema, *, max_bytes: int) -> list[pa.RecordBatch]:
-    """The record batches of one block.
-
-    Args:
-        max_bytes: the most the block may hold uncompressed; nothing larger is ever allocated.
-
-    Raises:
-        ValueError: damaged, truncated or trailing bytes, more than ``max_bytes``, or rows of another schema.
-    """
+    """The record batches of one block; ValueError if damaged, over ``max_bytes`` uncompressed, or of another schema."""
+    # Nothing larger is ever allocated.
     content = decompress_block(data, max_bytes=max_bytes)
     try:
         return list(record_batches(pa.BufferReader(content), len(content), schema))

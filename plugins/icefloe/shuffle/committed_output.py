@@ -42,17 +42,12 @@ logger = logging.getLogger(__name__)
 
 
 class LostOutputs(NamedTuple):
-    """The map outputs of a node that is lost.
-
-    Attributes:
-        outputs: map ids and generations.
-        is_busy: True if the node asked a task to come again, for as long as the task could wait.
-    """
+    """The map outputs of a node that is lost."""
 
     address: str
     reason: str
-    outputs: tuple[tuple[int, int], ...]
-    is_busy: bool = False
+    outputs: tuple[tuple[int, int], ...]  # map ids and generations
+    is_busy: bool = False  # the node asked a task to come again, for as long as the task could wait
 
 
 class CorruptMapOutputError(TransientError):
@@ -202,17 +197,11 @@ class MissingMapOutputError(TransientError):
 
 
 class MapOutputState(NamedTuple):
-    """The state of a map task's output.
+    """The state of a map task's output."""
 
-    Attributes:
-        generation: first one that is not void; an attempt that starts now commits it.
-        record: None if there is none yet, or only a damaged one.
-        damage: fault of a record that cannot be used; `MapOutputLog.commit` voids it.
-    """
-
-    generation: int
-    record: MapOutputRecord | None
-    damage: str | None = None
+    generation: int  # first one that is not void; an attempt that starts now commits it
+    record: MapOutputRecord | None  # None if there is none yet, or only a damaged one
+    damage: str | None = None  # fault of a record that cannot be used; `MapOutputLog.commit` voids it
 
 
 class MapOutputLog:
@@ -344,14 +333,10 @@ def _void_key(map_id: int, generation: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOutput:
-    """One map task's output, whole as far as its small files show.
-
-    Attributes:
-        offsets: int64, one more than blocks.
-    """
+    """One map task's output, whole as far as its small files show."""
 
     record: MapOutputRecord
-    offsets: NDArray[np.int64]
+    offsets: NDArray[np.int64]  # one more than blocks
     statistics: PartitionStatistics
     block_crc32: NDArray[np.uint32]
 

@@ -37,18 +37,13 @@ _PART_SHIFT: Final = np.uint64(58)
 
 
 class ShuffledFile(NamedTuple):
-    """The data file of a map output.
-
-    Attributes:
-        data_size_bytes: another size in the store means damage.
-        largest_block_bytes: uncompressed; nothing larger is allocated for a block.
-    """
+    """The data file of a map output."""
 
     map_id: int
     generation: int
     data_key: str
-    data_size_bytes: int
-    largest_block_bytes: int
+    data_size_bytes: int  # another size in the store means damage
+    largest_block_bytes: int  # uncompressed; nothing larger is allocated for a block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,16 +101,11 @@ _NO_BLOCKS: Final = np.empty(0, BLOCK)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Blocks of neighbouring map outputs, ordered by reduce partition, then by map output.
+    """Blocks of neighbouring map outputs, ordered by reduce partition, then by map output."""
 
-    Attributes:
-        starts: ``num_partitions + 1`` int64: the place of the first block of each partition.
-        position: in the file on local disk; None: they are in memory.
-    """
-
-    starts: NDArray[np.int64]
+    starts: NDArray[np.int64]  # ``num_partitions + 1``: the place of the first block of each partition
     blocks: NDArray[Any]
-    position: int | None = None
+    position: int | None = None  # in the file on local disk; None: they are in memory
 
 
 class CollectedBlocks(ExitStack):

@@ -32,15 +32,11 @@ _LEAST_PIECE_BYTES: Final = 8 << 20
 
 
 class FetchedBlock(NamedTuple):
-    """The rows of one map task for one reduce partition.
-
-    Attributes:
-        batches: must be read before the next block. A large block is decoded batch by batch.
-    """
+    """The rows of one map task for one reduce partition."""
 
     reduce_id: int
     map_id: int
-    batches: Iterable[pa.RecordBatch]
+    batches: Iterable[pa.RecordBatch]  # must be read before the next block; a large block is decoded batch by batch
 
 
 class _Piece(NamedTuple):
@@ -51,10 +47,7 @@ class _Piece(NamedTuple):
 
 
 def plan_fetch(extents: RangeExtents, *, max_fetch_bytes: int) -> Iterator[NDArray[np.int64]]:
-    """Windows of about ``max_fetch_bytes``: places in ``extents.blocks`` to fetch at once.
-
-    All windows together are the blocks of the first reduce partition by map output, then those of the next.
-    """
+    """Windows of about ``max_fetch_bytes``: places in ``extents.blocks``, by reduce partition, then by map output."""
     # Blocks of 3, 4, 9, 2 and 2 bytes with at most 8 at once:  3 4 | 9 | 2 2
     order = np.argsort(extents.blocks["reduce_id"], kind="stable")
     ends = np.cumsum(extents.blocks["length"][order])

@@ -112,15 +112,11 @@ _ENTRIES_MERGED_AT: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatistics:
-    """One entry per non-empty (reduce partition, change ordinal), ascending.
-
-    Attributes:
-        rows: whatever their weights.
-    """
+    """One entry per non-empty (reduce partition, change ordinal), ascending."""
 
     reduce_ids: NDArray[np.int64]
     change_ordinals: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # whatever their weights
     signed_counts: NDArray[np.int64]
     hash_high: NDArray[np.uint64]
     hash_low: NDArray[np.uint64]

@@ -31,23 +31,15 @@ _LONGEST_DOWNLOAD: Final = "1h"
 
 
 class RemoteClients:
-    """The clients of one bucket or container: for looks, which are small, and for longer requests.
-
-    Obstore's `timeout` bounds a whole answer, `read_timeout` each silence, also up to the headers: it would cut a slow
-    upload.
-
-    Args:
-        patience_seconds: until a silent store is given up.
-        endpoint: empty for the vendor's.
-    """
+    """The clients of one bucket or container: for looks, which are small, and for longer requests."""
 
     def __init__(
         self,
         url: str,
         config: Mapping[str, str],
         client_options: Mapping[str, str],
-        patience_seconds: float,
-        endpoint: str = "",
+        patience_seconds: float,  # until a silent store is given up
+        endpoint: str = "",  # empty for the vendor's
     ) -> None:
         self._url = url
         self._config: Any = dict(config)
@@ -55,6 +47,7 @@ class RemoteClients:
         self._patience_seconds = patience_seconds
         self.silence_seconds = patience_seconds * SILENCE_SHARE
         """Time after which one request for a look is given up."""
+        # `timeout` bounds a whole answer. `read_timeout`, each silence up to the headers, would cut a slow upload.
         self._looks = self._client("looks")
         self._uploads: dict[int, stores.ObjectStore] = {}
         self._silence = silence_of(url, endpoint, client_options.get("root_certificate", ""))
@@ -79,15 +72,12 @@ class RemoteClients:
 
     @contextmanager
     def heard(self, *, is_look: bool = True) -> Iterator[None]:
-        """Notes whether the store answers. After it did not, the next looks wait only briefly.
-
-        Args:
-            is_look: the request is small. A large value may fail at a store that answers well.
-        """
+        """Notes whether the store answers; after it did not, the next looks wait only briefly."""
         started = monotonic()
         try:
             yield
         except TransientError:
+            # A large value (``is_look`` is False) may fail at a store that answers well.
             # A refused connection fails at once and costs nobody time, so it is no silence. A refusal by the service is
             # an answer.
             if is_look and monotonic() - started >= self.silence_seconds:

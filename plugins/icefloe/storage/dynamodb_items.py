@@ -27,21 +27,14 @@ _LARGE_NAME: Final = re.compile(r"(?P<key>.+)~[0-9a-f]{32}", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """The entry of one key.
-
-    Attributes:
-        writer: 32 hex digits that no other write has.
-        modified: by the clock of the table's service.
-        value: None if it is too large for an item, or was not asked for.
-        sha256: of a value that is too large; None if the item holds the value.
-    """
+    """The entry of one key."""
 
     key: str
-    writer: str
+    writer: str  # 32 hex digits that no other write has
     size_bytes: int
-    modified: datetime
-    value: bytes | None = None
-    sha256: bytes | None = None
+    modified: datetime  # by the clock of the table's service
+    value: bytes | None = None  # None if it is too large for an item, or was not asked for
+    sha256: bytes | None = None  # of a value that is too large; None if the item holds the value
 
     @property
     def name(self) -> str:

@@ -180,17 +180,12 @@ class DynamodbStore(Store):
 
 
 class CoordinatedStore(Store):
-    """A store whose created values are in a table, and whose put values are objects: each key has one home.
-
-    If a key is created and put at the same time, the created value counts.
-
-    Args:
-        table: keeps created values; large ones are among the objects.
-        objects: nothing is ever created there.
-    """
+    """A store whose created values are in a table, and whose put values are objects: each key has one home."""
 
     def __init__(self, table: Store, objects: Store) -> None:
+        # Large created values are objects. If a key is created and put at the same time, the created value counts.
         self._table = table
+        # Nothing is ever created there.
         self._objects = objects
 
     @property

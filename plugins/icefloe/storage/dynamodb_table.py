@@ -129,11 +129,7 @@ class DynamodbTable:
 
     @contextmanager
     def asked(self, action: str) -> Iterator[Any]:
-        """The client, for one request, repeated if unanswered, whatever it may have done.
-
-        Raises:
-            ClientError: the condition of the request does not hold.
-        """
+        """The client, for one request, repeated if unanswered, whatever it did; ClientError if its condition fails."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         started = monotonic()

@@ -44,13 +44,11 @@ def synced_file(folder: Path, name: str, data: bytes | Path, size_bytes: int) ->
 
 
 def sync_folder(folder: Path) -> None:
-    """Puts the entries of a folder on disk: the names, not the files' content.
-
-    A folder that cannot be read cannot be synced; its file system is trusted with its entries.
-    """
+    """Puts the entries of a folder on disk: the names, not the files' content."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:
+        # A folder that cannot be read cannot be synced; its file system is trusted with its entries.
         return
     try:
         os.fsync(descriptor)
@@ -62,10 +60,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_synced_folder(folder: Path, root: Path) -> None:
-    """Makes a folder; its entry and those of the folders above are on disk afterwards.
-
-    Folders from ``root`` on are synced even if they exist: their maker may not have synced them yet.
-    """
+    """Makes a folder; its entry and those of the folders above are on disk afterwards."""
     folders = (folder, *folder.parents)
     missing = sum(1 for _ in takewhile(lambda each: not each.is_dir(), folders))
     below_root = folders.index(root) + 1 if root in folders else 0
@@ -73,6 +68,7 @@ def make_synced_folder(folder: Path, root: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as cause:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from cause
+    # Folders from the root on are synced even if they exist: their maker may not have synced them yet.
     for each in reversed(folders[: max(missing, below_root)]):
         sync_folder(each.parent)
 
@@ -95,16 +91,12 @@ def _write_all(descriptor: int, chunk: memoryview) -> None:
 class LocalStore(ObjectStore):
     """A folder of this machine, or one that it shares with others.
 
-    A value is written to a file of its own, synced, and becomes visible by an atomic rename (`put`) or hard link
-    (`create`); then its folder is synced. Readers see all of it or nothing. Once a call has returned, the value
+    A value becomes visible whole, by an atomic rename (`put`) or hard link (`create`). Once a call has returned, it
     outlasts a crash and a loss of power, if the disk keeps what it reports as synced. If syncing the folder fails, the
     call fails although the value can be seen.
-
-    Listings hide a dead writer's file; a later writer removes it.
-
-    Obstore is not asked: its thread takes several times as long, and hangs without memory.
     """
 
+    # Obstore is not asked: its thread takes several times as long, and hangs without memory.
     def __init__(self, place: StorePlace, folder: Path, requests: Requests | None = None) -> None:
         super().__init__(place, _no_library, requests)
         self._folder = folder
@@ -271,28 +263,21 @@ _OLD_SECONDS: Final = 86_400.0
 
 
 def unfinished_name(name: str) -> str:
-    """Another name at each call for a value that is being written.
-
-    Listings hide it by its end. Spark and Arrow ignore files that begin with a dot.
-    """
+    """Another name at each call for a value that is being written; listings hide it by its end."""
     start = name.encode(errors="surrogateescape")[:_LONGEST_NAME_BYTES].decode(errors="ignore")
+    # Spark and Arrow ignore files that begin with a dot.
     return f".{start}.{uuid4().hex[:12]}#0"
 
 
 def sweep_unfinished(folder: Path, *, is_over: bool = False) -> int:
-    """Removes the files that dead writers left in one folder; returns their number.
-
-    A wrong guess costs the writer one retry.
-
-    Args:
-        is_over: nobody may write here any more: also remove the files of living writers.
-    """
+    """Removes dead writers' files in one folder, living ones' too if writing ``is_over``; returns their number."""
     removed = 0
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             if _OURS.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                 # An old file may be another user's.
                 with suppress(FileNotFoundError if is_over else OSError):
+                    # A wrong guess costs the writer one retry.
                     if is_over or time.time() - entry.stat().st_mtime > _OLD_SECONDS:
                         Path(entry).unlink()
                         removed += 1

@@ -48,18 +48,14 @@ _PAUSES_SECONDS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class ObjectStore(Store):
-    """A store on one of obstore's stores, which ``connect`` gives.
-
-    Args:
-        clients: of a remote store, for values that are larger than a look.
-    """
+    """A store on one of obstore's stores, which ``connect`` gives."""
 
     def __init__(
         self,
         place: StorePlace,
         connect: Callable[[], stores.ObjectStore],
         requests: Requests | None = None,
-        clients: RemoteClients | None = None,
+        clients: RemoteClients | None = None,  # of a remote store, for values that are larger than a look
     ) -> None:
         self._place = place
         self._connect = connect

@@ -26,12 +26,10 @@ _BREAKS: Final = "\r\n"
 
 
 def usable_options(scheme: str, options: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The options without their vendor's name and a mounted secret's line break.
-
-    Obstore reads the environment itself. Only variables that it would stumble over become options here.
-    """
+    """The options without their vendor's name and a mounted secret's line break."""
     given = {_VENDOR.sub("", key.lower()): value for key, value in options.items()}
     usable = {key: _checked(key, value, f"the option {key!r} of this store") for key, value in given.items()}
+    # Obstore reads the environment itself. Only variables that it would stumble over become options here.
     for key, name in _variables(scheme, environ):
         if key in usable:
             continue
@@ -168,11 +166,7 @@ _OF_STORE: Final = ("access_key_id", "secret_access_key", "session_token", "regi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamodbAccess:
-    """A table, and the account that opens it. Empty fields come from the AWS configuration.
-
-    Attributes:
-        allow_http: anything true if the endpoint may be unencrypted.
-    """
+    """A table, and the account that opens it. Empty fields come from the AWS configuration."""
 
     table: str
     region: str = ""
@@ -180,7 +174,7 @@ class DynamodbAccess:
     access_key_id: str = field(default="", repr=False)
     secret_access_key: str = field(default="", repr=False)
     session_token: str = field(default="", repr=False)
-    allow_http: str = ""
+    allow_http: str = ""  # anything true if the endpoint may be unencrypted
 
     @property
     def url(self) -> str:

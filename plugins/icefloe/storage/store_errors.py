@@ -32,24 +32,16 @@ _PANIC: Final = "PanicException"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StorePlace:
-    """The place of a store for its errors; the URL has no credentials.
-
-    Attributes:
-        is_local: an untyped error is one of the disk, permanent except for faults like a full disk; otherwise one of
-            network or service, which may go away on retry.
-    """
+    """The place of a store for its errors; the URL has no credentials."""
 
     url: str
+    # True: an untyped error is the disk's, permanent unless like a full disk. False: the network's, transient.
     is_local: bool
 
     @contextmanager
     def faults(self, action: str, key: str) -> Iterator[None]:
-        """Turns obstore's errors into ours; AlreadyExistsError passes.
-
-        Args:
-            action: ``read``, ``write``, ``create``, ``delete``, ``list`` or ``open``.
-            key: empty for the place itself.
-        """
+        """Turns obstore's errors into ours; AlreadyExistsError passes. An empty key is the place itself."""
+        # The action is a verb of the error: read, write, create, delete, list or open.
         try:
             yield
         except _OURS:

@@ -155,12 +155,10 @@ def byte_words(array: pa.Array, seed: Seed, mixer: Mixer) -> Words:
 
 
 def repeats_long_values(array: pa.Array) -> bool:
-    """True if hashing by a dictionary is faster: long values, few distinct ones at the start.
-
-    Encoding takes about 20 ns a value; hashing takes 10, and another 20 for each further word.
-    """
+    """True if hashing by a dictionary is faster: long values, few distinct ones at the start."""
     if array.type.id not in _ENCODABLE or len(array) < 4 * _SAMPLE_ROWS:
         return False
+    # Encoding takes about 20 ns a value; hashing takes 10, and another 20 for each further word.
     offsets = _offsets(array)
     if offsets[-1] - offsets[0] < _LONG_BYTES * len(array):
         return False
@@ -169,15 +167,12 @@ def repeats_long_values(array: pa.Array) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Text:
-    """Byte strings: value i is ``lengths[i]`` bytes from ``starts[i]``; ``window[b]`` is the word at byte b.
-
-    They ``have_ends`` unless the type says how long they are.
-    """
+    """Byte strings: value i is ``lengths[i]`` bytes from ``starts[i]``; ``window[b]`` is the word at byte b."""
 
     window: NDArray[np.uint64]
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
-    have_ends: bool
+    have_ends: bool  # unless the type says how long they are
 
     @classmethod
     def of(cls, array: pa.Array) -> "_Text":

@@ -91,14 +91,10 @@ class HashSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seed:
-    """The secret words of one column, or of one place inside a nested column.
-
-    Attributes:
-        factors: a0 to a3, then b0 to b5.
-    """
+    """The secret words of one column, or of one place inside a nested column."""
 
     name: bytes
-    factors: tuple[np.uint64, ...]
+    factors: tuple[np.uint64, ...]  # a0 to a3, then b0 to b5
     null: tuple[np.uint64, np.uint64]
 
     def child(self, place: int) -> "Seed":
@@ -153,12 +149,8 @@ class Mixer:
             sums.high[block] += high
 
     def elements(self, words: Words, factors: Sequence[Factor]) -> HashSums:
-        """The contributions of words, valid until the next call.
-
-        Args:
-            words: at most `BLOCK_ROWS`, without nulls.
-            factors: a number each, or an array with one per word.
-        """
+        """The contributions of at most `BLOCK_ROWS` words without nulls, valid until the next call."""
+        # A factor is a number, or an array with one per word.
         low, high = self._mixed(words, factors, slice(None))
         return HashSums(low=low, high=high)
 

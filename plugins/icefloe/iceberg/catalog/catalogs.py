@@ -267,11 +267,8 @@ def _table_metadata(input_file: InputFile, encoding: str = "utf-8") -> TableMeta
 
 
 def own_file_io(table: Table) -> FileIO:
-    """The FileIO of a loaded table, free of the table's properties.
-
-    A REST catalog's FileIO is free of them already; a user's own class may have made its FileIO without the replaced
-    method.
-    """
+    """The FileIO of a loaded table, free of the table's properties."""
+    # A user's own class may have made its FileIO without the replaced method; a REST catalog's is free of them already.
     return table.io if _is_rest(table.catalog) else load_file_io(table.catalog.properties, table.metadata_location)
 
 

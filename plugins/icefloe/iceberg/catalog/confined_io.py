@@ -31,17 +31,12 @@ _STRIPPED: Final = re.compile(r"^[\x00-\x20]|[\t\r\n]|[\x00-\x20]$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePlace:
-    """A folder of a store, or all of a bucket.
+    """A folder of a store, or all of a bucket."""
 
-    Attributes:
-        scheme: one for all names of a store; ``file`` for paths.
-        unlinked: number of last folders that a writer of the table can make, and that may be no links.
-    """
-
-    scheme: str
+    scheme: str  # one for all names of a store; ``file`` for paths
     authority: str
     path: str = ""
-    unlinked: int = 0
+    unlinked: int = 0  # number of last folders that a writer of the table can make, and that may be no links
 
     @classmethod
     def of(cls, location: str) -> Self | None:
@@ -114,14 +109,8 @@ class FilePlaces:
     def of_table(
         cls, location: str, *, metadata_location: str, warehouse: str | None, allowed_locations: Iterable[str]
     ) -> Self:
-        """The buckets of table, metadata file and warehouse, and the allowed locations.
-
-        On a local disk the folders themselves count. The table's location counts only if its metadata file is right
-        below it: otherwise a table could claim all of the reader's disk.
-
-        Args:
-            warehouse: of the catalog; ignored if it is not a location, such as a REST catalog's name.
-        """
+        """The buckets (on local disk, folders) of table, metadata file and warehouse, and the allowed locations."""
+        # The table's location counts only if its metadata file is right below it. The warehouse may be a mere name.
         #   table                  metadata file              may be read
         #   s3://lake/db/t         s3://lake/db/t/metadata    all of s3://lake: tables are moved inside of it
         #   file:///data/t         file:///data/t/metadata    file:///data/t

@@ -85,12 +85,8 @@ class FileUnansweredError(TransientError):
 
 
 def open_file_io(properties: Mapping[str, str], location: str) -> FileIO:
-    """PyIceberg's FileIO for a table.
-
-    Args:
-        properties: they may hold secrets and appear in no log and no error.
-        location: its scheme chooses the implementation if the properties do not.
-    """
+    """PyIceberg's FileIO for a table: the properties choose the class, otherwise the location's scheme."""
+    # The properties may hold secrets: they appear in no log and no error.
     hide(properties, only_secrets=True)
     try:
         io = load_file_io(dict(properties), location)

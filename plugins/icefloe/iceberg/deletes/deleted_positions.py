@@ -45,17 +45,12 @@ _SMALL_FILE_BYTES: Final = 8 << 20
 
 
 class DeletionVectors:
-    """Reads deletion vectors, in any thread.
-
-    Writers put the vectors of many data files into one Puffin file: if it is small, it is read whole and kept.
-
-    Args:
-        memory_bytes: of the files that are kept, unless one has more.
-    """
+    """Reads deletion vectors, in any thread; keeps ``memory_bytes`` of small Puffin files, at least one, read whole."""
 
     def __init__(self, *, io: FileIO, table: str, memory_bytes: int) -> None:
         self._io = io
         self._table = table
+        # Writers put the vectors of many data files into one Puffin file.
         self._small_file = lru_cache(maxsize=max(1, memory_bytes // _SMALL_FILE_BYTES))(self._read_small_file)
 
     def read(self, vector: DeleteFile) -> BitMap64:
@@ -138,12 +133,8 @@ _FIELDS: Final = (_PATH, _POSITION)
 def read_position_deletes(
     delete_file: DeleteFile, reader: FileReader, *, data_files: Collection[str]
 ) -> dict[str, BitMap64]:
-    """The deleted positions, by data file; they may be after its end.
-
-    Read once, kept compressed; copies of the deleted rows are not read.
-
-    Source: https://iceberg.apache.org/spec/#position-delete-files
-    """
+    """The deleted positions by data file, which may be after its end; copies of the deleted rows are not read."""
+    # Source: https://iceberg.apache.org/spec/#position-delete-files
     paths = list(data_files)
     asked = pa.array(paths, pa.large_string())
     found: dict[str, BitMap64] = {}

@@ -103,13 +103,7 @@ class _KeyGroup:
 
 
 class EqualityDeletes:
-    """The positions that equality delete files delete from data files.
-
-    The keys of as many delete files as fit into memory are looked up together. The others are read again for each data
-    file.
-
-    Source: https://iceberg.apache.org/spec/#equality-delete-files
-    """
+    """The positions that equality delete files delete from data files."""
 
     def __init__(
         self,
@@ -117,8 +111,9 @@ class EqualityDeletes:
         *,
         schemas: Mapping[tuple[int, ...], TableSchema],
         reader: FileReader,
-        memory_bytes: int,
+        memory_bytes: int,  # of kept keys; delete files that do not fit are read again for each data file
     ) -> None:
+        # Source: https://iceberg.apache.org/spec/#equality-delete-files
         self._delete_files = delete_files
         self._schemas = schemas
         self._reader = reader
@@ -128,10 +123,7 @@ class EqualityDeletes:
         self._kept: OrderedDict[_KeyGroup, HashIndex] = OrderedDict()
 
     def of(self, data_file: DataFile, delete_ids: Collection[int]) -> dict[int, BitMap64]:
-        """Positions by delete file; those that delete none are left out.
-
-        The caller checks that a delete file applies.
-        """
+        """Positions by delete file, without those that delete none; the caller checks that a delete file applies."""
         asked = frozenset(delete_ids)
         found: dict[int, BitMap64] = {}
         groups = [group for group in self._groups if not asked.isdisjoint(group.delete_ids)] if asked else []

@@ -26,15 +26,10 @@ _UNSIZED_CHUNKS: Final = re.compile(r"parquet-mr(?! version (1\.([3-9]|\d\d)|[2-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnLayout:
-    """A column of one file.
+    """A column of one file."""
 
-    Attributes:
-        decoding: all that decides how its bytes become the table's values.
-        ranges: (first byte, number of bytes) of each chunk, by row group; none if the file lacks the column.
-    """
-
-    decoding: tuple[object, ...]
-    ranges: Sequence[tuple[int, int]] = ()
+    decoding: tuple[object, ...]  # all that decides how its bytes become the table's values
+    ranges: Sequence[tuple[int, int]] = ()  # (first byte, number of bytes) of each chunk; none if the file lacks it
 
     @property
     def size_bytes(self) -> int:
@@ -44,13 +39,9 @@ class ColumnLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """The columns to read of one file.
+    """The columns to read of one file."""
 
-    Attributes:
-        decoding: the writer, and the rows of each row group.
-    """
-
-    decoding: tuple[object, ...]
+    decoding: tuple[object, ...]  # the writer, and the rows of each row group
     columns: Mapping[str, ColumnLayout]
 
     @classmethod

@@ -22,15 +22,11 @@ _MEASURED_ROWS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrcRows:
-    """The rows of one file.
-
-    Attributes:
-        batch_rows: at most; fewer than asked for if rows are large.
-    """
+    """The rows of one file."""
 
     fragment: ds.FileFragment
     num_rows: int
-    batch_rows: int
+    batch_rows: int  # at most; fewer than asked for if rows are large
 
     @classmethod
     def open(cls, source: InputStream, *, batch_rows: int) -> Self:

@@ -41,11 +41,7 @@ class DictionaryBound(Protocol):
 def dictionary_bytes(
     source: InputStream, metadata: pq.FileMetaData, columns: Collection[str] | None, *, most: int
 ) -> int:
-    """Bytes of the dictionaries decoded together, in the row group with the most.
-
-    Args:
-        most: sizes up to this one need not be exact.
-    """
+    """Bytes of the dictionaries decoded together, in the row group with the most; exact only above ``most``."""
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     large = (group for group in groups if group.total_byte_size > most)
     return max((group_dictionary_bytes(source, group, columns, most=most) for group in large), default=0)
@@ -92,16 +88,13 @@ _ASSUMED_BYTES: Final = 16 << 10
 _LARGE_DICTIONARY: Final = 8 << 20
 """Compressed size above which a dictionary is not decoded only to measure it; writers try to end it at 1 MiB."""
 
+# The distinct values of a top-level text column in a row group, as far as it is encoded; None if they are too large.
 Dictionary = Callable[[int, str], pa.Array | None]
 
 
 def largest_row_bytes(metadata: pq.FileMetaData, dictionary: Dictionary) -> float:
-    """Approximate bytes of a row, where rows are largest; at least 1.
-
-    Args:
-        dictionary: the distinct values of a top-level text column in a row group as far as it is encoded, None if too
-            large; called only if values are long and the footer does not show their length.
-    """
+    """Approximate bytes of a row, where rows are largest; at least 1."""
+    # ``dictionary`` is called only if values are long and the footer does not show their length.
     groups = [(metadata.row_group(number), number) for number in range(metadata.num_row_groups)]
     largest = heapq.nlargest(
         _MEASURED_GROUPS, groups, key=lambda each: each[0].total_byte_size / max(each[0].num_rows, 1)
@@ -144,16 +137,12 @@ _DICTIONARY_BYTES_PER_VALUE: Final = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetRows:
-    """The rows of one file, or of some of its row groups.
-
-    Attributes:
-        batch_rows: at most; fewer than asked for if rows are large.
-    """
+    """The rows of one file, or of some of its row groups."""
 
     source: InputStream
     file: pq.ParquetFile
     groups: range
-    batch_rows: int
+    batch_rows: int  # at most; fewer than asked for if rows are large
     footer: CheckedFooter
 
     @classmethod
@@ -162,17 +151,12 @@ class ParquetRows:
         source: InputStream,
         *,
         batch_rows: int,
-        pre_buffer: bool,
+        pre_buffer: bool,  # for remote storage: fetch the chunks of a few row groups in few large requests
         dictionary_columns: bool,
         footer: CheckedFooter | None = None,
         row_groups: RowGroups | None = None,
     ) -> Self:
-        """Read and check the footer, unless it is known.
-
-        Args:
-            pre_buffer: fetch the chunks of a few row groups in few large requests, for remote storage; the columns of a
-                row group too large for that are fetched in pieces.
-        """
+        """Read and check the footer, unless it is known."""
         if footer is None:
             footer = _checked_footer(source)
         batch_rows = min(batch_rows, max(1, int(BATCH_BYTES / footer.row_bytes)))

@@ -97,10 +97,7 @@ def _unusual() -> NoReturn:
 
 
 class CompactReader:
-    """A reader of Thrift's compact protocol.
-
-    It refuses forms that Arrow may read in another way, such as a repeated field.
-    """
+    """A reader of Thrift's compact protocol; refuses forms that Arrow may read otherwise, such as a repeated field."""
 
     def __init__(self, data: bytes, place: int = 0) -> None:
         self._data = data
@@ -219,13 +216,10 @@ class CheckedFooter:
 
 
 class KeptFooters:
-    """The footers of the last files, by path, for one thread. Data files never change.
-
-    Args:
-        max_bytes: of all footers; a larger one is not kept.
-    """
+    """At most ``max_bytes`` of the last files' footers, by path, for one thread; a larger one is not kept."""
 
     def __init__(self, max_bytes: int = _KEPT_BYTES) -> None:
+        # Data files never change.
         self._free_bytes = max_bytes
         self._kept: OrderedDict[str, CheckedFooter] = OrderedDict()
 

@@ -193,13 +193,8 @@ _ORDERS: Final = (LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual)
 
 
 def bind_filter(expression: BooleanExpression, schema: Schema, *, table: str, given: ExpandedText) -> BooleanExpression:
-    """The expression by field id, with literals of the columns' own types.
-
-    It has no ``not``: negations are in the predicates, and a negated order of floats lets NaN pass.
-
-    Args:
-        given: text of the expression, because errors show no value of the environment.
-    """
+    """The expression by field id, with literals of the columns' own types and no ``not``; errors quote ``given``."""
+    # Negations are in the predicates: a negated order of floats lets NaN pass. Errors show no value of the environment.
     try:
         return _Binding(schema, table, given).bind(expression, is_negated=False)
     except RecursionError:

@@ -58,18 +58,12 @@ class BranchMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """The lag of a cursor behind the head of its branch.
+    """The lag of a cursor behind the head of its branch."""
 
-    Attributes:
-        snapshots: without ``replace``; None if the cursor is not in the branch's history.
-        rows: records that these added and deleted, carried-over ones too, and positions and keys of deletes; None if a
-            summary does not say.
-        since_timestamp_ms: of the oldest of these snapshots; None if there are none.
-    """
-
-    snapshots: int | None
+    snapshots: int | None  # without ``replace``; None if the cursor is not in the branch's history
+    # Records added and deleted, carried-over ones too, and positions and keys of deletes; None if a summary lacks them.
     rows: int | None
-    since_timestamp_ms: int | None = None
+    since_timestamp_ms: int | None = None  # of the oldest of these snapshots; None if there are none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,10 +307,8 @@ def next_expiry_ms(
     properties: Mapping[str, object],
     snapshot_id: int,
 ) -> int | None:
-    """See `History.next_expiry_ms`.
-
-    Source: the table spec, "Snapshot Retention Policy" and "Snapshot References", and RemoveSnapshots of Iceberg 1.11.
-    """
+    """See `History.next_expiry_ms`."""
+    # Source: the spec, "Snapshot Retention Policy" and "Snapshot References"; RemoveSnapshots of Iceberg 1.11.
     if snapshot_id not in snapshots:
         return None
     max_age = _number(properties, _MAX_SNAPSHOT_AGE, _FIVE_DAYS_MS)

@@ -143,11 +143,9 @@ def origin_of(snapshot: Snapshot, reader: ManifestReader) -> SnapshotOrigin:
 
 
 def require_removed_files(snapshot: Snapshot, history: History, reader: ManifestReader, io: FileIO) -> None:
-    """Raise unless the files exist that a snapshot with an expired parent removed.
+    """Raise unless the files exist that a snapshot with an expired parent removed."""
 
-    They were live only in the parent, whose expiry may have deleted them: Java's does, PyIceberg's does not.
-    """
-
+    # They were live only in the parent, whose expiry may have deleted them: Java's does, PyIceberg's does not.
     def is_there(path: str) -> bool:
         with reading_data_file(path, table=history.table_name):
             return data_file_input(io, path, table=history.table_name).exists()

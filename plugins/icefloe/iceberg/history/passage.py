@@ -248,19 +248,14 @@ class _Finder:
 
 def landing_of_rollback(
     table: LoadedTable,
-    lineage: Sequence[Snapshot],
+    lineage: Sequence[Snapshot],  # of the end, newest first; the snapshot that was left is not in it
     *,
     branch: str,
     after_snapshot_id: int,
-    was_head: bool,
+    was_head: bool,  # the caller knows that the branch led to that snapshot once
     on_rollback: RollbackOption,
 ) -> Landing:
-    """The state to which a branch moved when it left a snapshot.
-
-    Args:
-        lineage: of the end, newest first; the snapshot that was left is not in it.
-        was_head: the caller knows that the branch led to that snapshot once.
-    """
+    """The state to which a branch moved when it left a snapshot."""
     history, up_to, oldest = table.history, lineage[0], lineage[-1]
     if after_snapshot_id not in history.snapshots:
         raise history.expired(after_snapshot_id, oldest)
@@ -297,13 +292,10 @@ def landing_of_rollback(
 
 
 def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapshot_id: int) -> Sequence[BranchMove]:
-    """Moves of the branch, oldest first, from ``after_snapshot_id`` on; empty if nothing is known.
-
-    From ``main``'s snapshot log; for other branches, and if a replaced table cleared that log, from the metadata files.
-    If these reach back before the snapshot and the branch never pointed to it, all their moves are returned.
-    """
+    """Moves of the branch, oldest first, from ``after_snapshot_id`` on; empty if nothing is known."""
     if branch == MAIN and any(move.snapshot_id == after_snapshot_id for move in history.log):
         return history.log
+    # Other branches have no log, and a replaced table clears ``main``'s: metadata files show the moves.
     moves: list[BranchMove] = []
     for version in log.newest_first():
         head = version.branch_heads.get(branch) if version else None
@@ -311,6 +303,7 @@ def branch_log(history: History, log: MetadataLog, *, branch: str, after_snapsho
             moves.append(BranchMove(snapshot_id=head, timestamp_ms=version.last_updated_ms))
         if head == after_snapshot_id:
             return moves[::-1]
+    # All moves, if they reach back before the snapshot and the branch never pointed to it.
     return moves[::-1] if _saw_all_of(after_snapshot_id, log) else ()
 
 
@@ -320,14 +313,10 @@ def landing_after(
     """The last move between two snapshots that was not a commit; None if none is known.
 
     It goes to the end or an ancestor of it; if nothing else is known, to the nearest common ancestor or, without one,
-    the end.
-
-    Args:
-        was_head: the branch counts as having led there if nothing is known; for ``main``, which has a log, only if the
-            caller knows (`landing_of_rollback`).
-        after_snapshot_id: left by the branch; not an ancestor of the end.
+    the end. The branch left ``after_snapshot_id``, which is no ancestor of the end.
     """
     fallback = _without_log(history, after_snapshot_id, up_to_snapshot_id)
+    # If nothing is known, ``was_head`` says if the branch led there; for ``main``, which has a log, the caller knows.
     if not moves:
         return fallback if was_head else None
     # The cursor is at 3, the branch was rolled back to 1, went on to 4 and 5, and 5 is the end:
@@ -351,11 +340,8 @@ def landing_after(
 def went_back(
     history: History, moves: Sequence[BranchMove], landing: BranchMove | None, *, after_snapshot_id: int
 ) -> bool:
-    """True if a branch is known to have moved to an older snapshot.
-
-    The changes are then the difference of the two states, though no common ancestor shows. V1 tables number no
-    snapshots, so nothing is known of them.
-    """
+    """True if a branch is known to have moved to an older snapshot; False for V1 tables, which number none."""
+    # The changes are then the difference of the two states, though no common ancestor shows.
     if landing is None or not moves:
         return False
     left, reached = history.snapshot(after_snapshot_id), history.snapshots.get(landing.snapshot_id)

@@ -32,17 +32,11 @@ _PAUSES_SECONDS: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededSnapshots:
-    """The snapshots that a pipeline still needs.
+    """The snapshots that a pipeline still needs."""
 
-    Attributes:
-        head_id: None if the branch has no snapshot.
-        lineage: from the head back to where the pipeline goes on, newest first.
-        further: others, such as a state that the branch was rolled back from.
-    """
-
-    head_id: int | None = None
-    lineage: tuple[int, ...] = ()
-    further: tuple[int, ...] = ()
+    head_id: int | None = None  # None if the branch has no snapshot
+    lineage: tuple[int, ...] = ()  # from the head back to where the pipeline goes on, newest first
+    further: tuple[int, ...] = ()  # others, such as a state that the branch was rolled back from
 
     @classmethod
     def of(
@@ -50,19 +44,11 @@ class NeededSnapshots:
         history: History,
         branch: str,
         *,
-        since_id: int | None,
+        since_id: int | None,  # delivered; its files show what later deletes removed. None: from the start
         further: Iterable[int] = (),
-        pinned_end_id: int | None = None,
+        pinned_end_id: int | None = None,  # the last snapshot to which the pins lead; None: nowhere
     ) -> Self:
-        """The snapshots from the place where a pipeline goes on, inclusive, to its branch's head.
-
-        No snapshots if there is a gap: a pipeline that cannot go on must not hold up expiry for ever. If the place
-        still exists, the snapshots to which the pins lead count too.
-
-        Args:
-            since_id: delivered; its files show what later deletes removed. None: from the start.
-            pinned_end_id: the last snapshot to which the pins lead; None: nowhere.
-        """
+        """The snapshots from a pipeline's place, inclusive, to its branch's head; none if there is a gap."""
         head = history.head(branch)
         if head is None:
             return cls()
@@ -72,6 +58,7 @@ class NeededSnapshots:
         lineage, is_whole = _way_back(history, head_id, since_id, over=further)
         if not is_whole and since_id is not None:
             if since_id not in history.snapshots:
+                # A pipeline that cannot go on must not hold up expiry for ever.
                 return cls()
             if pinned_end_id is not None:
                 # A gap, or a table that was replaced: only its manifests would tell. So both ways are held.
@@ -204,16 +191,13 @@ class PinMoves:
 
 
 def pin_moves(found: PipelinePins, held: NeededSnapshots) -> PinMoves | None:
-    """The moves that keep the snapshots a pipeline needs; None if they are kept already.
-
-    Each commit takes a place in the table's metadata log, in which icefloe finds commits. So old tags go only with the
-    next move.
-    """
+    """The moves that keep the snapshots a pipeline needs; None if they are kept already."""
     if held.head_id is None:
         return None
     wanted = {found.tag(snapshot_id): snapshot_id for snapshot_id in held.snapshot_ids}
     new_tags = {name: snapshot_id for name, snapshot_id in wanted.items() if found.tagged.get(name) != snapshot_id}
     has_branch = found.branch_head_id == held.head_id and found.kept_snapshots >= len(held.lineage)
+    # Each commit takes a place in the table's metadata log, which icefloe reads: old tags go only with the next move.
     if has_branch and not new_tags:
         return None
     return PinMoves(
@@ -243,10 +227,7 @@ def _managed(table: Table, branch: str, moves: PinMoves) -> ManageSnapshots:
 
 
 def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None]) -> Table:
-    """Changes branches and tags in one commit, and returns the table after it.
-
-    If another commit comes in between, the table is loaded and the change made again.
-    """
+    """Changes branches and tags in one commit; returns the table after it. After a conflict ``change`` runs again."""
     name, catalog = table_name(table), table.catalog
     patience = Patience.of(os.environ, place=f"catalog {catalog.name!r}: branches of {name}")
 

@@ -17,11 +17,7 @@ _WRITTEN_BY_ALL: Final = ("total-records", "total-data-files", "added-data-files
 
 
 def summary_row_delta(snapshots: Mapping[int, Snapshot], step: Step) -> int | None:
-    """Number of rows that a step adds by summaries, without the deletes of delete files.
-
-    A COMMIT has the added less the deleted records, an INITIAL the total, STATES the difference of the totals. None if
-    a summary does not say, if a snapshot is gone, or for one part of a load.
-    """
+    """Rows that a step adds by summaries, without deletes of delete files; None if not known, or for part of a load."""
     if step.kind is StepKind.COMMIT:
         deltas = [record_delta(snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
         return None if None in deltas else sum(delta for delta in deltas if delta is not None)
@@ -39,13 +35,11 @@ def record_delta(snapshot: Snapshot | None) -> int | None:
 
 
 def changed_records(snapshot: Snapshot | None) -> tuple[int, int] | None:
-    """Records in added and deleted data files; None if the summary does not say.
-
-    Writers leave out counts of 0. So a missing count is 0 if the count of files is missing too, but not every count.
-    """
+    """Records in added and deleted data files; None if the summary does not say."""
     summary = _properties(snapshot)
     if not any(key in summary for key in (*_WRITTEN_BY_ALL, _ADDED[0], _DELETED[0])):
         return None
+    # Writers leave out counts of 0: a missing count is 0 if the count of files is missing too, but not every count.
     added, deleted = _count(summary, *_ADDED), _count(summary, *_DELETED)
     return None if added is None or deleted is None else (added, deleted)
 

@@ -94,20 +94,15 @@ Row = TypeVar("Row")
 
 
 class AvroDecoder:
-    """PyIceberg's decoder, kept within its bytes, whose end it does not check.
-
-    Padding covers the numbers of a row that begins inside; ``check`` refuses values that ended outside.
-
-    Attributes:
-        num_elements: values in arrays and maps of the present row.
-    """
+    """PyIceberg's decoder, kept within its bytes, whose end it does not check."""
 
     __slots__ = ("_limit", "_read", "_read_ints", "num_elements", "read_boolean", "read_int", "tell")
 
     def __init__(self, content: bytes) -> None:
+        # Padding covers the numbers of a row that begins inside; `check` refuses values that ended outside.
         decoder = new_decoder(content + _PADDING)
         self._limit = len(content)
-        self.num_elements = 0
+        self.num_elements = 0  # values in arrays and maps of the present row
         self._read, self._read_ints = decoder.read, decoder.read_ints
         self.tell, self.read_boolean, self.read_int = decoder.tell, decoder.read_boolean, decoder.read_int
 
@@ -170,11 +165,7 @@ class AvroDecoder:
             found[key] = read(size_bytes)
 
     def elements(self, width: int) -> int:
-        """The number of elements in the next block of an array or map; 0 at the end.
-
-        Args:
-            width: values of one element.
-        """
+        """The number of elements in the next block of an array or map, each of ``width`` values; 0 at the end."""
         count = self.read_int()
         if count < 0:
             # The size of these elements in bytes follows.

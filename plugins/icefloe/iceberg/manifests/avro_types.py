@@ -24,22 +24,14 @@ FIELD_ID: Final = "iceberg.id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroType:
-    """One type of a file.
+    """One type of a file."""
 
-    Attributes:
-        arrow: field ids are in the metadata of its fields.
-        read: the next value: a struct is a mapping, a map is a list of pairs.
-        parts: types of the fields of a record.
-        width: number of values in one, without the elements of arrays and maps; of a fixed one, each eight bytes count.
-        is_empty: values take no bytes.
-    """
-
-    arrow: pa.DataType
-    read: Read
-    parts: tuple["AvroType", ...] = ()
-    width: int = 1
+    arrow: pa.DataType  # field ids are in the metadata of its fields
+    read: Read  # the next value: a struct is a mapping, a map is a list of pairs
+    parts: tuple["AvroType", ...] = ()  # types of the fields of a record
+    width: int = 1  # values in one, without the elements of arrays and maps; of a fixed one, each eight bytes count
     is_nullable: bool = False
-    is_empty: bool = False
+    is_empty: bool = False  # values take no bytes
 
 
 _PRIMITIVES: Final[Mapping[str, AvroType]] = {
@@ -67,11 +59,8 @@ _DECIMAL_BITS: Final = 127
 
 @lru_cache(maxsize=64)
 def row_type(schema: str) -> AvroType:
-    """The type of a file's rows; nothing is read yet.
-
-    Structs have field ids as keys. Maps of numbers to bytes are mappings; those of numbers to numbers are a list of
-    both in turn.
-    """
+    """The type of a file's rows, which are mappings by field id."""
+    # Maps of numbers to bytes are mappings; maps of numbers to numbers are a list of both in turn.
     found = _Types().of(json.loads(schema))
     if not found.parts or found.is_nullable or found.is_empty:
         raise ValueError("its schema is no record of fields that take bytes")

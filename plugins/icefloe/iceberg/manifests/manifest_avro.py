@@ -103,27 +103,18 @@ class FieldSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawEntry:
-    """One manifest entry.
+    """One manifest entry."""
 
-    Attributes:
-        status: 0 EXISTING, 1 ADDED, 2 DELETED.
-        snapshot_id: that added or deleted the file; None is inherited.
-        file: the ``data_file`` struct by field id; None if the manifest lacks a field.
-        partition: type and value by partition field id.
-    """
-
-    status: int
-    snapshot_id: int | None
+    status: int  # 0 EXISTING, 1 ADDED, 2 DELETED
+    snapshot_id: int | None  # that added or deleted the file; None is inherited
     sequence_number: int | None
-    file: Mapping[int, Any]
-    partition: Mapping[int, tuple[pa.DataType, Any]]
+    file: Mapping[int, Any]  # the ``data_file`` struct by field id; None if the manifest lacks a field
+    partition: Mapping[int, tuple[pa.DataType, Any]]  # type and value by partition field id
 
 
 def read_manifest_list(io: FileIO, location: str) -> list[dict[str, Any]]:
-    """The manifests in a list: for each the values of MANIFEST_FIELDS, ``partitions`` as FieldSummary.
-
-    Source: https://iceberg.apache.org/spec/#manifest-lists
-    """
+    """The manifests in a list: for each the values of MANIFEST_FIELDS, ``partitions`` as FieldSummary."""
+    # Source: https://iceberg.apache.org/spec/#manifest-lists
     found = []
     for row in _Records(io, location, _LIST, most_bytes=_MAX_LIST_BYTES):
         values = {name: row.get(field_id) for name, field_id in MANIFEST_FIELDS.items()}
@@ -138,10 +129,8 @@ def read_manifest_list(io: FileIO, location: str) -> list[dict[str, Any]]:
 
 
 def read_manifest_entries(io: FileIO, location: str) -> Iterator[RawEntry]:
-    """Every entry of a manifest, DELETED ones too.
-
-    Source: https://iceberg.apache.org/spec/#manifests
-    """
+    """Every entry of a manifest, DELETED ones too."""
+    # Source: https://iceberg.apache.org/spec/#manifests
     records = _Records(io, location, _ENTRY, most_bytes=sys.maxsize)
     kinds = _kinds_by_id(_kinds_by_id(_kinds_by_id(records.row.arrow)[_DATA_FILE])[_PARTITION])
     nothing = dict.fromkeys(_FILE)

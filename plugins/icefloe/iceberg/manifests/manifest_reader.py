@@ -110,21 +110,15 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """Facts of a file in a manifest that only the planner needs.
-
-    Attributes:
-        snapshot_id: that added or deleted it, as written (older PyIceberg: the adding one for both).
-        lower_bounds: by field id, like the others, in the spec's binary single-value form; bounds may be cut. Those of
-            position deletes are of the paths.
-        null_value_counts: a missing column may hold nulls.
-    """
+    """Facts of a file in a manifest that only the planner needs; mappings are by field id."""
 
     status: EntryStatus
-    snapshot_id: int
+    snapshot_id: int  # that added or deleted it, as written (older PyIceberg: the adding one for both)
     partition: Partition
+    # Binary single-value form of the spec, perhaps cut; bounds of position deletes are of the paths.
     lower_bounds: Mapping[int, bytes] = field(default_factory=dict)
     upper_bounds: Mapping[int, bytes] = field(default_factory=dict)
-    null_value_counts: Mapping[int, int] = field(default_factory=dict)
+    null_value_counts: Mapping[int, int] = field(default_factory=dict)  # a missing column may hold nulls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -202,11 +202,8 @@ def decoded_bound(field_type: PrimitiveType, bound: bytes) -> object:
 
 
 def key_types(schemas: Collection[Schema]) -> KeyTypes:
-    """The widest type of each key column, in which bounds are compared.
-
-    Not of columns inside structs, whose nulls writers may count otherwise, nor of columns that a replaced table of that
-    name had in another type.
-    """
+    """The widest type of each top-level key column, in which bounds are compared."""
+    # Not inside structs, whose nulls writers may count otherwise. None that a replaced table had in another type.
     columns = {field.field_id for schema in schemas for field in schema.fields}
     return {field_id: kind for field_id, kind in widest_types(schemas).items() if field_id in columns}
 
@@ -227,10 +224,8 @@ _FLOAT: Final = Struct("<f")
 def partition_types(
     specs: Mapping[int, PartitionSpec], schemas: Iterable[Schema]
 ) -> Mapping[int, Sequence[PrimitiveType | None]]:
-    """The types of partition values by spec id, from the widest source types; None: not known.
-
-    A replaced table may have left specs and field ids of a column in another type.
-    """
+    """The types of partition values by spec id, from the widest source types; None: not known."""
+    # A replaced table may have left specs and field ids of a column in another type.
     sources = widest_types(schemas)
     return {
         spec_id: [_result_type(field, sources.get(field.source_id)) for field in spec.fields]

@@ -18,10 +18,7 @@ InForce = Callable[[DeleteNumbers], Sequence[DeleteNumbers]]
 
 @dataclass(frozen=True, eq=False)
 class DeleteTargets:
-    """Live files of one manifest that delete files of the batch can reach, with their reach.
-
-    A hundred steps ask for the same thousands of files: one answer holds for all.
-    """
+    """Live files of one manifest that delete files of the batch can reach, with their reach; shared by all steps."""
 
     entries: Sequence[DataEntry]
     reaches: Sequence[DeleteNumbers]
@@ -38,13 +35,10 @@ class DeleteTargets:
 
 
 class KeptFiles(NamedTuple):
-    """Files that stay in a step while delete files change.
-
-    Attributes:
-        changes: the delete files in force before and after the step, by reach; only if they differ.
-    """
+    """Files that stay in a step while delete files change."""
 
     targets: DeleteTargets
+    # The delete files in force before and after the step, by reach; only if they differ.
     changes: Mapping[DeleteNumbers, tuple[DeleteNumbers, DeleteNumbers]]
 
     @classmethod
@@ -55,28 +49,20 @@ class KeptFiles(NamedTuple):
 
 
 class FileTerm(NamedTuple):
-    """The rows of a data file that are live with some delete files, and their weight.
+    """The rows of a data file that are live with some delete files, and their weight; a step's change is their sum."""
 
-    A step's change is a sum: an added file is +1, a removed file -1, with the delete files in force. A file whose
-    delete files change is -1 with the old ones and +1 with the new ones.
-
-    Attributes:
-        weight: +1 or -1, or more if a table lists a file more than once.
-    """
-
+    # A file whose delete files change is -1 with the old ones and +1 with the new ones.
     # Thousands of them may be made. A frozen dataclass takes three times as long to make.
     entry: DataEntry
-    weight: int
+    weight: int  # +1 (added) or -1 (removed), or more if a table lists a file more than once
     delete_files: DeleteNumbers
 
 
 class StepTerms(NamedTuple):
-    """The terms of one step: single files, then files that stay while their delete files change.
-
-    One delete file of keys may change all data files of a table: their terms are not made one by one.
-    """
+    """The terms of one step: single files, then files that stay while their delete files change."""
 
     single: Sequence[FileTerm]
+    # Not made one by one: one delete file of keys may change all data files of a table.
     kept: Sequence[KeptFiles] = ()
 
     def each(self) -> Iterator[FileTerm]:
@@ -99,12 +85,7 @@ def summed(found: Sequence[StepTerms]) -> StepTerms:
 
 
 def loaded_terms(entries: Sequence[DataEntry], deletes: DeleteNumbers, index: DeleteFileIndex, step: Step) -> StepTerms:
-    """The terms of a load, or of a part of it.
-
-    Args:
-        entries: the live files of the state, in manifest order.
-        deletes: the live delete files.
-    """
+    """The terms of a load, or of a part of it, from its live files in manifest order and its live delete files."""
     in_force, part = index.in_force_at(deletes), step.load_part
     terms = _net(FileTerm(entry, 1, *in_force(index.reach(entry))) for entry in entries)
     if part is None:
@@ -123,20 +104,13 @@ def loaded_terms(entries: Sequence[DataEntry], deletes: DeleteNumbers, index: De
 
 
 def compared_terms(
-    before: Iterable[DataEntry],
-    after: Iterable[DataEntry],
-    kept: Iterable[DeleteTargets],
-    deletes: tuple[DeleteNumbers, DeleteNumbers],
+    before: Iterable[DataEntry],  # live files of manifests in the earlier state only
+    after: Iterable[DataEntry],  # files of manifests in the later state only, DELETED ones too
+    kept: Iterable[DeleteTargets],  # files of other manifests that delete files of one state only reach
+    deletes: tuple[DeleteNumbers, DeleteNumbers],  # the live delete files before and after
     index: DeleteFileIndex,
 ) -> StepTerms:
-    """The terms of two states of a table.
-
-    Args:
-        before: live files of manifests in the earlier state only.
-        after: files of manifests in the later state only, DELETED ones too.
-        kept: files of other manifests that delete files of one state only reach, by manifest.
-        deletes: the live delete files before and after.
-    """
+    """The terms of two states of a table."""
     # A snapshot that removes file a, adds file b, and adds a delete file d that reaches a and c:
     #   a   -1 with the delete files before
     #   b   +1 with the delete files after

@@ -62,19 +62,13 @@ class ListedStates(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two states whose difference is a change, and the manifests in which they can differ.
+    """Two states whose difference is a change, and the manifests in which they can differ."""
 
-    The states' live files count, as for every reader. The manifests of a commit may say otherwise.
-
-    Attributes:
-        before_id: the earlier state; None if it has expired, or the table was empty.
-        new: without an earlier state, those that its snapshot wrote.
-    """
-
-    before_id: int | None
+    # Live files count, as for every reader; the manifests of a commit may say otherwise.
+    before_id: int | None  # the earlier state; None if it has expired, or the table was empty
     after_id: int
     gone: Sequence[ManifestFile]
-    new: Sequence[ManifestFile]
+    new: Sequence[ManifestFile]  # without an earlier state, those that its snapshot wrote
     kept: Sequence[ManifestFile]
     deletes: tuple[DeleteNumbers, DeleteNumbers] = (NO_DELETES, NO_DELETES)
 
@@ -177,23 +171,19 @@ def _only_in(one: Iterable[ManifestFile], other: Iterable[ManifestFile]) -> list
 
 
 class ManifestPruning:
-    """Partitions and paths of data files that some delete files can reach.
-
-    Equality deletes of an unpartitioned spec reach every file, others the files of their partition.
-
-    Attributes:
-        named: data files that delete files name; they count whatever their partition is.
-    """
+    """Partitions and paths of data files that some delete files can reach."""
 
     def __init__(
         self, delete_files: Collection[DeleteEntry], types: Mapping[int, Sequence[PrimitiveType | None]]
     ) -> None:
         self._types = types
+        # Equality deletes of an unpartitioned spec reach every file, others the files of their partition.
         self._is_global = False
         self._partitions: dict[int, set[tuple[Constant, ...]]] = defaultdict(set)
         self._reaches_partitions: set[int] = set()
         self._included: dict[str, bool] = {}
         names = (entry.only_data_file for entry in delete_files)
+        # Data files that delete files name count whatever their partition is.
         self.named = frozenset(name for name in names if name is not None)
         for entry in delete_files:
             spec_id, values = entry.partition
@@ -204,12 +194,10 @@ class ManifestPruning:
                 self._reaches_partitions.add(spec_id)
 
     def includes(self, manifest: ManifestFile) -> bool:
-        """False only if a manifest lists no file that is reached.
-
-        A file that a delete file of another partition names is left aside.
-        """
+        """False only if a manifest lists no file that is reached."""
         if self._is_global:
             return True
+        # A file that a delete file of another partition names is left aside.
         if manifest.path not in self._included:
             self._included[manifest.path] = self._may_list(manifest)
         return self._included[manifest.path]
@@ -325,18 +313,16 @@ def _content(manifest: ManifestFile) -> _Content:
 
 
 def check_replace(snapshot_id: int, states: ListedStates, reader: ManifestReader, *, table: str) -> str | None:
-    """Compare the live rows before and after; a warning if they are not known exactly.
-
-    Nothing is read if there are no delete files and the manifest lists have equal counts. Otherwise the replaced files'
-    rows are counted, which only deletion vectors allow.
-    """
+    """Compare the live rows before and after; a warning if they are not known exactly."""
     parent_id = states.parents.get(snapshot_id)
     before = None if parent_id is None else _records(states.manifests[parent_id])
+    # Nothing more is read if there are no delete files and the manifest lists have equal counts.
     if before is not None and before == _records(states.manifests[snapshot_id]):
         return None
     step = Step.commit([snapshot_id], timestamp_ms=0)  # as if it were not a replace
     deletes = LiveDeletes.read([step], states, reader)
     terms = list(DataManifests(reader, deletes).terms(step).each())
+    # Only deletion vectors allow an exact count.
     rows = [(term, _live_rows(term, deletes.index)) for term in terms]
     is_known = all(count is not None for _, count in rows)
     # A file that left without a DELETED entry was not replaced by any other.

@@ -16,14 +16,11 @@ from icefloe.iceberg.manifests.manifest_values import ColumnRange, KeyTypes, dec
 def known_range(
     entry: DataEntry | DeleteEntry, field_id: int, field_type: PrimitiveType | None, *, record_count: int
 ) -> ColumnRange:
-    """The range of a column by the bounds and null counts of a file's entry.
-
-    A column without a count may hold nulls, or be missing in the file. Nothing is known of a column without a type,
-    whose values do not compare.
-    """
+    """The range of a column by the bounds and null counts of a file's entry; without a type nothing is known."""
     if field_type is None:
         return ColumnRange()
     lower, upper = entry.lower_bounds.get(field_id), entry.upper_bounds.get(field_id)
+    # A column without a count may hold nulls, or be missing in the file.
     nulls = entry.null_value_counts.get(field_id)
     return ColumnRange(
         lower=None if lower is None else decoded_bound(field_type, lower),
@@ -79,12 +76,10 @@ NO_DELETES: Final = FrozenBitMap()
 
 
 class DeleteFileIndex:
-    """The delete files of all compared states, found by data file.
-
-    A delete file reaches a data file in every state or none, so each pair is checked once. Threads may ask at once.
-    """
+    """The delete files of all compared states, found by data file; threads may ask at once."""
 
     def __init__(self, entries: Sequence[DeleteEntry], key_types: KeyTypes) -> None:
+        # A delete file reaches a data file in every state or none, so each pair is checked once.
         self._key_types = key_types
         self._entries = entries
         self._global: list[int] = []
@@ -115,10 +110,7 @@ class DeleteFileIndex:
         return self._shared.setdefault(found, found) if found else NO_DELETES
 
     def in_force_at(self, *states: DeleteNumbers) -> Callable[[DeleteNumbers], Sequence[DeleteNumbers]]:
-        """Looks up, by reach, the delete files in force at each state, in order.
-
-        A deletion vector in force replaces position delete files: a writer merges them into it.
-        """
+        """Looks up, by reach, the delete files in force at each state, in order."""
         # Of delete files 0 to 3, say 0, 2 and 3 can remove rows of file a, by partition, path, sequence number and
         # keys:
         #   state   live delete files   in force on a
@@ -130,6 +122,7 @@ class DeleteFileIndex:
         def found_for(reach: DeleteNumbers) -> Sequence[DeleteNumbers]:
             found = known.get(reach)
             if found is None:
+                # A deletion vector in force replaces position delete files: a writer merges them into it.
                 found = known[reach] = tuple(self._in_force(reach, state) for state in states)
             return found
 

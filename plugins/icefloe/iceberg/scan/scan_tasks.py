@@ -86,11 +86,7 @@ FirstRowIds = Mapping[str, int]
 
 
 def row_ids_of_step(terms: Sequence[FileTerm]) -> FirstRowIds | None:
-    """The row ids of a step that both adds and removes files, and so may hold updates; None of others.
-
-    Args:
-        terms: also those of files that are not read.
-    """
+    """The row ids of a step that both adds and removes files; None of others. ``terms`` has unread files, too."""
     if len({term.weight > 0 for term in terms}) < 2:
         return None
     found: dict[str, int] = {}
@@ -217,11 +213,8 @@ def _every_file(_: DataEntry) -> bool:
 
 
 def file_condition(row_filter: RowFilter) -> Callable[[DataEntry], bool]:
-    """False only of files without a row that passes.
-
-    By the constants of identity partitions, and the bounds and null counts of the manifest. Missing values, or values
-    of a type that does not compare, rule out nothing.
-    """
+    """False only of files without a row that passes, by identity partitions, bounds and null counts."""
+    # Missing values, or values of a type that does not compare, rule out nothing.
     types = {f.field_id: f.field_type for f in row_filter.fields if isinstance(f.field_type, PrimitiveType)}
 
     def may_match(entry: DataEntry) -> bool:
@@ -241,16 +234,12 @@ def file_condition(row_filter: RowFilter) -> Callable[[DataEntry], bool]:
 
 def scan_tasks(
     terms_by_ordinal: Iterable[tuple[int, StepTerms]],
+    # By step; any will do for other steps. Looked at after the last term, so it may be filled meanwhile.
     row_ids: Mapping[int, FirstRowIds],
     *,
     may_match: Callable[[DataEntry], bool] = _every_file,
 ) -> tuple[ScanTask, ...]:
-    """The tasks that read every changed file once for its constants and row ids.
-
-    Args:
-        row_ids: by step; in other steps, any will do. Looked at after the last term, so it may be
-            filled meanwhile.
-    """
+    """The tasks that read every changed file once for its constants and row ids."""
     found = TermsOfFiles(may_match)
     for ordinal, of_step in terms_by_ordinal:
         found.add(ordinal, of_step)

@@ -27,14 +27,10 @@ _SNAPSHOTS_PER_COMMIT: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitGroups:
-    """Snapshots in commits.
+    """Snapshots in commits."""
 
-    Attributes:
-        groups: oldest first; every snapshot is in one.
-        unknown: neighbours that were split, because nothing proves that one commit published them.
-    """
-
-    groups: tuple[tuple[Snapshot, ...], ...]
+    groups: tuple[tuple[Snapshot, ...], ...]  # oldest first; every snapshot is in one
+    # Neighbours that were split, because nothing proves that one commit published them.
     unknown: tuple[tuple[Snapshot, Snapshot], ...] = ()
 
     def warnings(self, table_name: str) -> tuple[str, ...]:
@@ -52,10 +48,8 @@ class CommitGroups:
 def group_commits(
     snapshots: Sequence[Snapshot], log: MetadataLog, *, commit_groups: CommitGroupsOption, room: int | None = None
 ) -> CommitGroups:
-    """The snapshots of a lineage, oldest first, by the commits that published them; at most ``room`` steps.
-
-    Reads the metadata files around the snapshots' times, and none for a single snapshot or for ``split``.
-    """
+    """The snapshots of a lineage, oldest first, by the commits that published them; at most ``room`` steps."""
+    # Metadata files around the snapshots' times are read; none for a single snapshot or for ``split``.
     is_fused = commit_groups == "fuse" and len(snapshots) > 1
     if is_fused:
         needed = snapshots if room is None else snapshots[: _SNAPSHOTS_PER_COMMIT * (room + 1)]
@@ -86,12 +80,10 @@ def _fits(groups: Sequence[Sequence[Snapshot]], room: int | None) -> bool:
 
 
 def are_together(older: Snapshot, newer: Snapshot, log: MetadataLog) -> bool | None:
-    """True if two snapshots appeared in one version of the metadata; None if no version proves it or the contrary.
-
-    A snapshot is in every version since its first.
-    """
+    """True if two snapshots appeared in one version of the metadata; None if no version proves it or the contrary."""
     #   version    3    4      5
     #   lists      -    a b    a b c        a and b are together, c is not
+    # A snapshot is in every version since its first.
     first = _first_listing(newer, log)
     for index in range(first - 1, -1, -1):
         version = log.version(index)
@@ -286,10 +278,8 @@ def _changing(group: Sequence[Snapshot]) -> list[Snapshot]:
 
 
 def steps_within(table: LoadedTable, steps: Sequence[Step], *, max_bytes: int) -> int:
-    """Number of leading steps, at least one, within ``max_bytes`` of files, each file once.
-
-    If the summaries prove that all steps fit, no manifest is read.
-    """
+    """Number of leading steps, at least one, within ``max_bytes`` of files, each file once."""
+    # No manifest is read if the summaries prove that all steps fit.
     if len(steps) < 2 or surely_fit(table, steps, max_bytes=max_bytes):
         return len(steps)
     return leading_within(_new_bytes(ScanPlan.of(table, steps), steps), max_bytes=max_bytes)

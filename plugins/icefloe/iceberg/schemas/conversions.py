@@ -76,29 +76,21 @@ _MAP_OFFSET: Final = pa.int32()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """The parent of fields: one struct, list or batch.
-
-    Attributes:
-        validity: mask of the rows in which the parent and its outer structs exist; None: all. A required struct in
-            Parquet does not show that an outer one is null.
-    """
+    """The parent of fields: one struct, list or batch."""
 
     field: Callable[[int], pa.Array]
     num_rows: int
-    validity: pa.BooleanArray | None = None
+    # A required struct in Parquet does not show that an outer one is null.
+    validity: pa.BooleanArray | None = None  # rows in which it and its outer structs exist; None: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenField:
-    """A field that the file has.
-
-    Attributes:
-        required_name: dotted, if the table requires a value and the file does not promise one.
-    """
+    """A field that the file has."""
 
     position: int
     step: Conversion
-    required_name: str | None = None
+    required_name: str | None = None  # dotted, if the table requires a value and the file does not promise one
 
     def read(self, parent: Parent) -> pa.Array:
         array = parent.field(self.position)
