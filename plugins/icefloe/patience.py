@@ -216,13 +216,7 @@ class BegunThread(Thread):
         self._started = _Birth()
 
     def start(self) -> None:
-        """Starts the thread.
-
-        Raises:
-            MemoryError: the system refused the thread, or memory for its first call; a limit may be the ``pids`` of a
-                container.
-            RuntimeError: the thread was started before, or this process is about to end.
-        """
+        """Starts the thread. `MemoryError` if the system refuses it, perhaps by a container's ``pids`` limit."""
         is_new = self.ident is None and not sys.is_finalizing()
         try:
             super().start()

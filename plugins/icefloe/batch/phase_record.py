@@ -54,15 +54,12 @@ def require_success(errors: Iterable[IcefloeError]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostNode:
-    """A node that was away, or that lost or changed a map output.
-
-    ``map_outputs`` were made again, in the storage.
-    """
+    """A node that was away, or that lost or changed a map output."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     address: str
-    map_outputs: int
+    map_outputs: int  # made again, in the storage
     reason: str
 
     @property
@@ -125,23 +122,18 @@ class TrackedApplication:
 
 @dataclass(slots=True, kw_only=True)
 class PhaseRecord:
-    """One phase of a batch over all its attempts (docs/developers/formats.md). No decision depends on it.
-
-    Attributes:
-        attempts_lost: attempts without a recorded end; their seconds are in no sum.
-        tasks_run: tasks handed to the engine; a task that was done again counts each time.
-    """
+    """One phase of a batch over all its attempts (docs/developers/formats.md). No decision depends on it."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     phase: str
     attempts: int = 0
-    attempts_lost: int = 0
+    attempts_lost: int = 0  # without a recorded end; their seconds are in no sum
     is_running: bool = False
     seconds: float = 0.0
     tasks_found: int = 0
-    tasks_run: int = 0
+    tasks_run: int = 0  # handed to the engine; a task that was done again counts each time
     tasks_failed: int = 0
     tasks_adopted: int = 0
     map_tasks_run_again: int = 0
@@ -155,19 +147,13 @@ class PhaseRecord:
 
 @dataclass(slots=True, kw_only=True)
 class PhaseTally:
-    """The record of a phase, to which the driver of an attempt adds.
-
-    Attributes:
-        store: keeps the record; None: the record goes elsewhere.
-        is_first: True if no earlier attempt is recorded; a wrong True only costs tasks that run twice and adopt.
-        refusals: tasks that found a node busy for as long as they could wait, by address.
-    """
+    """The record of a phase, to which the driver of an attempt adds."""
 
     record: PhaseRecord
-    store: Store | None = None
-    is_first: bool = False
+    store: Store | None = None  # keeps the record; None: the record goes elsewhere
+    is_first: bool = False  # no earlier attempt is recorded; a wrong True only costs tasks that run twice and adopt
     started: float = field(default_factory=time.monotonic)
-    refusals: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)  # tasks by address that waited in vain for a busy node
 
     @classmethod
     def of(cls, phase: str) -> "PhaseTally":

@@ -96,11 +96,7 @@ class RangeRun:
 
 
 class TableFiles:
-    """Access to the table's files, asked for when a task first needs it.
-
-    The catalog's credentials may expire before a phase ends. Tasks do not renew them, because executors need not reach
-    the catalog.
-    """
+    """Access to the table's files, asked for when a task first needs it. Its credentials may expire in a phase."""
 
     def __init__(self, running: RunningBatch, reference: BatchReference) -> None:
         self._running = running
@@ -117,6 +113,7 @@ class TableFiles:
 
     def renew(self) -> bool:
         """Takes new credentials; False if expired ones were not the cause of a refusal."""
+        # Not called in tasks: executors need not reach the catalog.
         before, self._access = self.access, self._fresh()
         outputs_before, self._outputs_before = self._outputs_before, self._outputs()
         # The same credentials, or no task more than before.

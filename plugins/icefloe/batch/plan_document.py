@@ -106,31 +106,23 @@ _INCIDENTAL: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteState:
-    """The delete files in force on a data file at one state of the table, as the difference to the state before it.
-
-    Places are those among the map task's delete files.
-    """
+    """The delete files in force on a data file at one state of the table, as the difference to the state before it."""
 
     __pydantic_config__ = STRICT
 
-    added: tuple[int, ...] = ()
+    added: tuple[int, ...] = ()  # as `dropped`, places among the map task's delete files
     dropped: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTerms:
-    """The weights that the rows of a data file, or of several, have in each step that touches them.
-
-    Attributes:
-        terms: (change_ordinal, weight, delete state), ascending by ordinal: the rows that are live in that delete state
-            have the weight; the terms of one ordinal add up.
-        delete_states: in state 0 no delete file is in force; ``delete_states[i]`` describes state i + 1 by its
-            difference to state i.
-    """
+    """The weights that the rows of a data file, or of several, have in each step that touches them."""
 
     __pydantic_config__ = STRICT
 
+    # (change_ordinal, weight, delete state), ascending: rows live in the state have the weight. Equal ordinals add up.
     terms: tuple[tuple[int, int, int], ...]
+    # In state 0 no delete file is in force; ``delete_states[i]`` is state i + 1.
     delete_states: Annotated[tuple[DeleteState, ...], LEFT_OUT_IF_EMPTY] = ()
 
 
@@ -146,11 +138,7 @@ class FileWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapTask:
-    """One task of phase one: files that probably hold the same rows, bounded by bytes.
-
-    Attributes:
-        terms: each once. A hundred delete files that each reach 2,000 data files would make 400,000 terms otherwise.
-    """
+    """One task of phase one: files that probably hold the same rows, bounded by bytes."""
 
     __pydantic_config__ = STRICT
 
@@ -158,7 +146,7 @@ class MapTask:
     map_id: int
     files: tuple[FileWork, ...]
     delete_files: tuple[DeleteFile, ...] = ()
-    terms: tuple[FileTerms, ...]
+    terms: tuple[FileTerms, ...]  # each once: 100 delete files on 2,000 data files would be 400,000
 
     def __post_init__(self) -> None:
         if any(work.terms >= len(self.terms) for work in self.files):
@@ -179,50 +167,36 @@ def put_map_tasks(store: Store, tasks: Sequence[MapTask], *, key: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The header of a plan: everything that tasks share. It holds no secret and never changes.
-
-    Attributes:
-        checkpoint_id: empty in `read_changes`, which has no checkpoint and no digests.
-        settings_digest: of the settings that decide what arrives; see `RunSettings`.
-        spec: as the offset record has it.
-        summary_row_deltas: per ordinal, inserts less deletes by the snapshot summaries; None if they do not say.
-        table_schema: Iceberg's JSON of the table's schema at the batch's last snapshot.
-        equality_schemas: Iceberg's JSON of the key columns of equality deletes, by field ids joined by commas.
-        map_task_bytes: file bytes by map_id, so that engines know the largest tasks.
-        map_task_digests: by map_id. They decide the name of the documents' file, so that no other plan can replace it.
-        map_task_ends: ends of the documents in their file, by map_id; the first begins at 0.
-        hash_partitions: 0 if the delivered columns show the identity.
-        crc32: of this document without this key; None before it is written.
-    """
+    """The header of a plan: everything that tasks share. It holds no secret and never changes."""
 
     __pydantic_config__ = STRICT
 
     version: Literal[1] = 1
     icefloe_version: str
-    checkpoint_id: str = ""
+    checkpoint_id: str = ""  # empty in `read_changes`, which has no checkpoint and no digests
     offset_digest: str = ""
-    settings_digest: str = ""
+    settings_digest: str = ""  # of the settings that decide what arrives; see `RunSettings`
     pipeline: str
     batch_number: int
     backfill_id: str | None
     route: Route
     table: str
     table_location: str
-    spec: BatchSpec
-    summary_row_deltas: tuple[int | None, ...]
-    table_schema: Mapping[str, object]
+    spec: BatchSpec  # as the offset record has it
+    summary_row_deltas: tuple[int | None, ...]  # inserts less deletes by ordinal; None: the summary does not say
+    table_schema: Mapping[str, object]  # Iceberg's JSON, at the batch's last snapshot
     name_mapping: Any
-    equality_schemas: Mapping[str, Mapping[str, object]]
-    map_task_bytes: tuple[int, ...]
-    map_task_digests: tuple[str, ...]
-    map_task_ends: tuple[int, ...]
+    equality_schemas: Mapping[str, Mapping[str, object]]  # of delete keys: Iceberg's JSON by comma-joined field ids
+    map_task_bytes: tuple[int, ...]  # of files, by map_id, so that engines know the largest tasks
+    map_task_digests: tuple[str, ...]  # by map_id; they name the documents' file, so that no other plan can replace it
+    map_task_ends: tuple[int, ...]  # of the documents in their file, by map_id; the first begins at 0
     input_rows: int
     num_partitions: int
-    hash_partitions: int = 0
+    hash_partitions: int = 0  # 0 if the delivered columns show the identity
     partitions_reason: str
     warnings: tuple[str, ...]
     planned_at: str
-    crc32: Annotated[int | None, LEFT_OUT_IF_NONE] = None
+    crc32: Annotated[int | None, LEFT_OUT_IF_NONE] = None  # without this key; None before it is written
 
     def sealed(self) -> "Plan":
         """This plan with its checksum."""

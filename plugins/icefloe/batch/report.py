@@ -75,12 +75,7 @@ def _quartile(ascending: Sequence[float], quarters: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDelivery:
-    """A batch that is visible at its sink, with sums of `PartDelivery`.
-
-    Attributes:
-        lag_seconds: from the last commit to ``visible_at``; None if the batch has no commit.
-        seconds: of the last try.
-    """
+    """A batch that is visible at its sink, with sums of `PartDelivery`."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -96,8 +91,8 @@ class BatchDelivery:
     superseded: int
     bytes: int
     visible_at: str
-    lag_seconds: float | None
-    seconds: float
+    lag_seconds: float | None  # from the last commit to ``visible_at``; None: the batch has no commit
+    seconds: float  # of the last try
 
     @classmethod
     def of(

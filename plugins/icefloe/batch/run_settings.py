@@ -126,18 +126,12 @@ SETTINGS_VARIABLE: Final = "ICEFLOE_RUN_SETTINGS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """The pipeline file as a run has it. It travels to tasks inside closures, and is never stored.
+    """The pipeline file as a run has it. It travels to tasks inside closures, and is never stored."""
 
-    There are two kinds of keys. Some decide what arrives: a plan holds their hash, and no task of a batch goes on with
-    others. Some only help a batch through, such as ``memory_bytes``: an edit counts at the next try of an open batch.
-
-    Attributes:
-        pipeline: with ``${ENV}`` expanded.
-        backfill_id: None for the pipeline itself.
-    """
-
+    # With ``${ENV}`` expanded. Keys that decide what arrives: a plan holds their hash, and its tasks refuse others.
+    # Keys that help a batch through, such as ``memory_bytes``: an edit counts at the next try of an open batch.
     pipeline: Pipeline
-    backfill_id: str | None = None
+    backfill_id: str | None = None  # None for the pipeline itself
     writer: Writer = field(default_factory=Writer)
 
     @classmethod

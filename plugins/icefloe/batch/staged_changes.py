@@ -92,11 +92,7 @@ class StagedChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeResult:
-    """The changes of one reduce range, written as a part.
-
-    Attributes:
-        fetched_bytes: compressed bytes fetched from map outputs.
-    """
+    """The changes of one reduce range, written as a part."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -104,7 +100,7 @@ class RangeResult:
     range_id: int
     message: CommitMessage
     sums: tuple[OrdinalSums, ...]
-    fetched_bytes: int
+    fetched_bytes: int  # compressed, from map outputs
     fetched_blocks: int
     seconds: float
 

@@ -85,28 +85,19 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pins:
-    """The snapshots that ``pin: true`` keeps from expiring.
-
-    Attributes:
-        branch: their tags begin with its name.
-        up_to_snapshot_id: what was committed since is not pinned yet.
-        oldest_at: commit of the oldest, ISO 8601; None if it is gone.
-    """
+    """The snapshots that ``pin: true`` keeps from expiring."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
-    branch: str
+    branch: str  # their tags begin with its name
     snapshots: int
-    up_to_snapshot_id: SnapshotId | None
-    oldest_at: str | None
+    up_to_snapshot_id: SnapshotId | None  # later commits are not pinned yet
+    oldest_at: str | None  # commit of the oldest, ISO 8601; None: it is gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentBatch:
-    """One committed batch, in a few numbers.
-
-    ``seconds`` include waiting and retries.
-    """
+    """One committed batch, in a few numbers."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -115,7 +106,7 @@ class RecentBatch:
     route: str
     rows: int
     bytes: int
-    seconds: float | None
+    seconds: float | None  # with waiting and retries
     dead_letters: Annotated[int | None, LEFT_OUT_IF_NONE] = None
 
     @classmethod

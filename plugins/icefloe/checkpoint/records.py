@@ -201,22 +201,15 @@ class PipelineRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerRecord:
-    """``owners/<number>.json``: an owner of the checkpoint; the last one counts.
-
-    Attributes:
-        number: from 0; one more with each new owner.
-        checkpoint_id: the same in all owner records.
-        writer: if its ``owner`` is None, anybody may write.
-        since: ISO 8601.
-    """
+    """``owners/<number>.json``: an owner of the checkpoint; the last one counts."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
-    number: int
-    checkpoint_id: str
-    writer: Writer
-    since: str
+    number: int  # from 0; one more with each new owner
+    checkpoint_id: str  # the same in all owner records
+    writer: Writer  # if its ``owner`` is None, anybody may write
+    since: str  # ISO 8601
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

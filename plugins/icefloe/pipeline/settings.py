@@ -150,15 +150,10 @@ def _replaced(value: object, names: Mapping[str, str]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogSettings:
-    """The place of staged batches, and how long they stay.
+    """The place of staged batches, and how long they stay."""
 
-    Attributes:
-        path: URL without a final slash; None: ``staged/<name>`` below the storage.
-        keep: seconds after which a delivered batch may be deleted; None: for ever if ``path`` is set, otherwise until
-            the next delivery.
-    """
-
-    path: str | None = None
+    path: str | None = None  # URL without a final slash; None: ``staged/<name>`` below the storage
+    # Seconds until a delivered batch may be deleted; None: for ever with a ``path``, otherwise until the next delivery.
     keep: float | None = None
 
     @classmethod

@@ -35,10 +35,7 @@ def pipeline_schema() -> dict[str, Any]:
 
 
 def schema_problems(file: YamlFile, data: Any, *, is_expanded: bool) -> Iterator[Problem]:
-    """The schema's faults in a file's data, with or without ``${NAME}`` replaced.
-
-    An unreplaced value passes where the schema has ``environment``. No value of the environment is ever shown.
-    """
+    """The schema's faults in a file's data, with or without ``${NAME}`` replaced. Shows no value of the environment."""
     errors = _errors(_Question(text=repr(data), is_expanded=is_expanded, data=data))
     leaves = (leaf for error in errors for leaf in _leaves(error))
     # Each once: the validator complains about a mapping as often as keys are missing in it.
@@ -196,10 +193,7 @@ _SAFE_PLACES: Final[Mapping[KeyPath, str]] = {
 
 
 def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str, Any]:
-    """The file's data, or an error with every fault of the file, in line order.
-
-    ``environ`` replaces ``${NAME}``; None leaves it as written.
-    """
+    """The file's data, or an error with every fault, in line order. ``environ=None`` leaves ``${NAME}`` as written."""
     problems = list(file.problems)
     if not isinstance(file.data, dict):
         raise file_error(file.path, [*problems, _not_a_mapping(file)])

@@ -19,16 +19,11 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One fault of a pipeline file.
+    """One fault of a pipeline file."""
 
-    Attributes:
-        line: from 1; 0 for the file as a whole.
-        sentence: the fault, the expected value and the way out; without the place.
-    """
-
-    line: int
+    line: int  # from 1; 0 for the file as a whole
     key: str
-    sentence: str
+    sentence: str  # the fault, the expected value and the way out; without the place
 
     def at(self, path: str) -> str:
         """The sentence with its place, as compilers write it.

@@ -43,14 +43,10 @@ _LONG_PART: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class HiddenValue:
-    """A value that is not shown.
-
-    Attributes:
-        is_secret: hidden in every sentence. Other values are hidden only in the text of other libraries, because our
-            sentences need the words: a warehouse may have the name of the namespace.
-    """
+    """A value that is not shown."""
 
     text: str
+    # Hidden in every sentence. Others only in foreign texts: ours need words, such as a namespace named as a warehouse.
     is_secret: bool
 
 

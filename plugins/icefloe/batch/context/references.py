@@ -55,35 +55,23 @@ class TableLoader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Everything outside of a process that decides what its run does.
+    """Everything outside of a process that decides what its run does. A simulation replaces all four."""
 
-    A simulation that replaces these four decides every step of a run. Times in documents are for people: no decision
-    depends on the clock of a machine.
-
-    Attributes:
-        new_name: returns a name that no other process has, on any machine.
-        new_key: returns the key of a batch's row hashes, which nobody can know before.
-    """
-
+    # Times in documents are for people: no decision depends on the clock of a machine.
     open_store: Callable[..., Store] = open_store
     load_table: TableLoader = load_table
-    new_name: Callable[[], str] = new_attempt
-    new_key: Callable[[], int] = RowHashes.new_key
+    new_name: Callable[[], str] = new_attempt  # a name that no other process has, on any machine
+    new_key: Callable[[], int] = RowHashes.new_key  # key of a batch's row hashes, which nobody can know before
 
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """The places that credentials and settings lead to. What was opened stays in its process.
-
-    Attributes:
-        settings: of a pipeline, or of a backfill of it.
-        requests: counts those to the stores; None: nobody asks.
-    """
+    """The places that credentials and settings lead to. What was opened stays in its process."""
 
     credentials: Credentials
-    settings: RunSettings
+    settings: RunSettings  # of a pipeline, or of a backfill of it
     surroundings: Surroundings = field(default_factory=Surroundings, repr=False)
-    requests: Requests | None = field(default=None, repr=False, compare=False)
+    requests: Requests | None = field(default=None, repr=False, compare=False)  # to the stores; None: nobody asks
 
     def __getstate__(self) -> dict[str, object]:
         return {each.name: getattr(self, each.name) for each in fields(self)}
@@ -104,10 +92,8 @@ class Places:
         return self.folder_with_files_of(self.settings.changes_folder.target_file_bytes)
 
     def folder_with_files_of(self, target_file_bytes: int | None) -> ChangeFiles:
-        """That folder for a batch, which keeps the size of files that it was opened with.
-
-        A staged batch is part of the storage, a files sink has its own credentials.
-        """
+        """That folder for a batch, which keeps the size of files that it was opened with."""
+        # A staged batch is part of the storage; a files sink has its own credentials.
         is_staged, path = self.settings.pipeline.delivers, self.settings.changes_folder.path
         options = self.credentials.storage_options if is_staged else self.credentials.sink_options
         store = self.surroundings.open_store(path, options=options, requests=self.requests)

@@ -82,24 +82,10 @@ class CombinedReads:
 
 
 class CarryOver:
-    """Consolidates the rows of a group of files, per ordinal.
+    """Consolidates the rows of a group of files, per ordinal, by each `FastWay` that fits and otherwise by hashes.
 
-    Files that meet no rows of the opposite sign are passed on. Of the others each fast way takes those that it fits:
-
-    - ``IDENTICAL`` (`compare_updated`): a removed and an added file of equal length are compared by their bytes. Only
-      columns that differ are decoded.
-    - ``ALIGNED`` (`compare_rewritten`): rows are compared position by position. If the writer kept the row order, that
-      cancels nearly every row without a hash.
-    - ``MATCHED`` (the same): where rows are gone or new, partners are found by a few columns and compared.
-
-    All other rows are hashed and consolidated (`hashed_rows`). Surviving rows are taken from memory or read again by
+    Files that meet no rows of the opposite sign are passed on. Surviving rows are taken from memory or read again by
     position. If the hashes alone would not fit into memory, the files are read once for each slice of the hashes.
-
-    Args:
-        memory_bytes: bytes that may be kept between reading and handing on.
-
-    Attributes:
-        files_by_way: number of files that each fast way compared; ``hashed`` for the others.
     """
 
     def __init__(
@@ -107,7 +93,7 @@ class CarryOver:
         files: Sequence[FileEffects],
         reader: TableRowReader,
         *,
-        memory_bytes: int,
+        memory_bytes: int,  # that may be kept between reading and handing on
         fast_ways: Collection[FastWay] = tuple(FastWay),
     ) -> None:
         self._files = files
@@ -116,7 +102,7 @@ class CarryOver:
         # A filter removes different rows on each side, so positions no longer mean the same rows.
         self._fast_ways = fast_ways if reader.shape.row_filter is None else ()
         self.tally = ReadTally(files)
-        self.files_by_way: Counter[str] = Counter()
+        self.files_by_way: Counter[str] = Counter()  # files that each way compared; ``hashed``: the others
 
     @property
     def decoded_bytes(self) -> int:
@@ -196,14 +182,12 @@ def _others(files: Sequence[FileEffects], done: Sequence[HashedRows]) -> list[Fi
 
 
 def contended_ordinals(files: Sequence[FileEffects]) -> frozenset[int]:
-    """The ordinals in which rows of these files can cancel one for one.
-
-    If a step lists a file more than once, the file has a greater weight, and the cancelling is left to the reduce side.
-    """
+    """The ordinals in which rows of these files can cancel one for one."""
     weights: dict[int, set[int]] = {}
     for file in files:
         for effect in file.effects:
             weights.setdefault(effect.change_ordinal, set()).add(effect.weight)
+    # A file that a step lists more than once has a greater weight: its rows cancel on the reduce side.
     return frozenset(ordinal for ordinal, found in weights.items() if found == {-1, 1})
 
 

@@ -116,19 +116,13 @@ class MemoryBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashedRows:
-    """Rows of one file.
-
-    Attributes:
-        effects: on the hashed rows, numbered from 0.
-        kept: batches that hold the rows; None: they are read from the file again.
-        places: positions of the rows in ``kept``, or in the file; None: one after the other.
-    """
+    """Rows of one file."""
 
     tally: FileTally
-    effects: Sequence[Effect]
+    effects: Sequence[Effect]  # on the hashed rows, numbered from 0
     hashes: RowHashes
-    kept: Sequence[pa.RecordBatch] | None
-    places: Positions | None = None
+    kept: Sequence[pa.RecordBatch] | None  # batches that hold the rows; None: they are read from the file again
+    places: Positions | None = None  # of the rows in ``kept``, or in the file; None: one after the other
 
     def within(self, hash_slice: HashSlice) -> Self:
         """Rows whose hashes are in a slice."""

@@ -35,30 +35,19 @@ _MOST_LOST_PAIRS: Final = 2
 
 
 class FastWay(StrEnum):
-    """One way to find carried-over rows of two files without hashing every row. All give the same changes.
+    """One way to find carried-over rows of two files without hashing every row. All give the same changes."""
 
-    Attributes:
-        IDENTICAL: decodes only the columns whose bytes differ in two files with equal row groups.
-        ALIGNED: compares rows at equal positions of two files.
-        MATCHED: compares likely pairs of rows in the same order, which a few columns tell apart.
-    """
-
-    IDENTICAL = "identical"
-    ALIGNED = "aligned"
-    MATCHED = "matched"
+    IDENTICAL = "identical"  # decodes only the columns whose bytes differ in two files with equal row groups
+    ALIGNED = "aligned"  # compares rows at equal positions: nearly all cancel if the writer kept the order
+    MATCHED = "matched"  # compares likely pairs in the same order, told apart by a few columns, if rows are gone or new
 
 
 class FileWindow:
-    """A file read in order.
-
-    Attributes:
-        remaining: rows that have no equal row, until now.
-        window: rows that were read and are not done; the first of them is the next row of the file.
-    """
+    """A file read in order."""
 
     def __init__(self, tally: FileTally, reader: TableRowReader, budget: MemoryBudget, *, most_left_rows: int) -> None:
-        self.remaining = RemainingRows(tally, reader, budget)
-        self.window: pa.RecordBatch = pa.record_batch({})
+        self.remaining = RemainingRows(tally, reader, budget)  # without an equal row, until now
+        self.window: pa.RecordBatch = pa.record_batch({})  # read and not done; begins with the file's next row
         self._batch_rows = 0
         self._batches = reader.read(tally.file)
         self._tally = tally

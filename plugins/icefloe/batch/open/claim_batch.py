@@ -137,15 +137,12 @@ def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
 
 
 def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: NextBatch) -> None:
-    """Makes the sink that batches are delivered to the pipeline's own.
-
-    Another pipeline's sink is taken over only at a beginning, which replaces what is there. A begun load goes on, too.
-    A sink that lost the record of its owner is nobody's: a load after a reset claims it.
-    """
+    """Makes the sink that batches are delivered to the pipeline's own."""
     batch_number = batch.offset.batch_number
     with session.delivery_sink() as sink:
         if sink is None:
             return
+        # Another pipeline's sink is taken over only at a beginning, which replaces its rows. A begun load goes on, too.
         goes_on = session.takes_over and (not batch.offset.begins_anew or _is_begun(batch))
         origin = session.origin(checkpoint_id)
         try:

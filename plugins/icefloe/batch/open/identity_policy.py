@@ -76,11 +76,8 @@ def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchem
 def kept_identity(
     recorded: Identity, schema: TableSchema, *, pipeline: str, table: str
 ) -> tuple[Identity, tuple[str, ...]]:
-    """The recorded identity, and a warning if the table has another one now.
-
-    If the table's identifier fields are renamed, the identity follows. It does not follow columns that a pipeline
-    names, and never moves to another column that has got the name.
-    """
+    """The recorded identity, and a warning if the table has another one now."""
+    # It follows renamed identifier fields, but not columns that a pipeline names, nor a column that got the name.
     recorded = recorded.named_by(schema.columns.find_column_name)
     try:
         IdentifierColumns.named(schema.columns, recorded.columns)

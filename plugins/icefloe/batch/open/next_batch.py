@@ -210,11 +210,8 @@ def new_batch(
 
 
 def snapshots_left_by_cursor(checkpoint: Checkpoint, cursor: Cursor | None) -> frozenset[int]:
-    """Snapshots that the cursor was moved away from: each batch has to end there.
-
-    A cursor that is set back begins at a state that an index, or a reader of net changes, does not have any more. One
-    batch over the way back and what is new would show a row that changed and changed back as unchanged.
-    """
+    """Snapshots that the cursor was moved away from: each batch has to end there."""
+    # A batch over the way back and what is new would show a row that changed and changed back as unchanged.
     found: set[int] = set()
     while cursor is not None and not cursor.is_beginning and cursor.pipeline_since is not None:
         offset = checkpoint.offset(cursor.pipeline_since)

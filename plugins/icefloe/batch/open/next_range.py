@@ -190,16 +190,15 @@ def next_range(
     pins: PipelinePins | None = None,
     end_at: Collection[int] = (),
 ) -> SnapshotRange | None:
-    """The range after the cursor, or the range of the initial load; None if the branch or tag has not moved.
+    """The range after the cursor, or of the initial load; None if the branch or tag has not moved, or was emptied.
 
-    The range ends when a bound of a batch is reached, but never inside a commit. The first commit is taken whatever its
-    size. A load is cut between data files, and the next batches go on with it, at its snapshot. Before a gap in the
-    history, the range goes as far as the pins hold it. A branch without a snapshot has no range until its next commit.
-    A cursor at the beginning leads to the initial load, as None does.
+    A bound of a batch ends the range, but never inside a commit: the first commit is taken whatever its size. A load is
+    cut between data files, and the next batches go on with it, at its snapshot.
 
     Raises:
         ExpiredHistoryError: ``on_gap`` is ``fail``, and the snapshot of the cursor or of an incomplete load expired.
     """
+    # A beginning leads to the initial load, as None does.
     if cursor is not None and cursor.is_beginning:
         cursor = None
     if cursor is None and pipeline.initial_load == "from_now":
@@ -220,6 +219,7 @@ def next_range(
             return None
         passage = passage_after_cursor(table, pipeline, cursor).up_to_first_of(end_at)
     except ExpiredHistoryError as gap:
+        # Before the gap, the range goes as far as the pins hold the history.
         passage, gap_warning = passage_at_gap(gap, table, pipeline, cursor, pins)
         logger.warning("%s: %s", pipeline.name, gap_warning)
     if gap_warning is None and passage.up_to_snapshot_id == (None if cursor is None else cursor.snapshot_id):

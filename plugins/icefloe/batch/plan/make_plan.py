@@ -248,10 +248,7 @@ def load_own_plan(store: Store, offset: OffsetRecord) -> Plan:
 
 
 def refuse_other_plan(planned_batch: PlannedBatch, offset: OffsetRecord, pipeline: Pipeline) -> None:
-    """Requires that a plan that is made again is the one that the batch was opened with.
-
-    Parts of the first plan may be at the sink, and its tasks may still run: they would mix.
-    """
+    """Requires that a plan made again is the batch's first one: parts and running tasks of two plans would mix."""
     plan, number = planned_batch.plan, offset.batch_number
     recorded, current = ChangesPlace.recorded(offset.result_configuration), ChangesPlace.of(pipeline).path
     if recorded is not None and recorded.path != current:

@@ -213,11 +213,7 @@ def _packed(
 def divided_tasks(
     tasks: Sequence[tuple[ScanTask, ...]], files: FileReader, *, map_task_bytes: int
 ) -> list[tuple[ScanTask, ...]]:
-    """Divides large tasks into several that read some row groups each.
-
-    Copied rows cancel only within a task. So a task of several files is divided only if their row groups have the same
-    numbers of rows, as after an update, and never with delete files, whose positions count from a file's beginning.
-    """
+    """Divides large tasks into several that read some row groups each."""
     if len(tasks) > _MOST_TASKS:
         return list(tasks)
     least_bytes = max(_LEAST_BYTES, _LEAST_SHARE * map_task_bytes)
@@ -234,7 +230,7 @@ def _may_be_divided(files: Sequence[ScanTask], least_bytes: float) -> bool:
     return (
         sum(file.data_file.file_size_bytes for file in files) >= least_bytes
         and all(file.data_file.file_format == "PARQUET" for file in files)
-        and not any(term.delete_files for file in files for term in file.terms)
+        and not any(term.delete_files for file in files for term in file.terms)  # positions count from a file's start
     )
 
 
@@ -243,6 +239,7 @@ def _parts(files: tuple[ScanTask, ...], reader: FileReader, *, map_task_bytes: i
     groups = [reader.row_groups(file.data_file) for file in files]
     rows = [group.record_count for group in groups[0]]
     counts = [file.data_file.record_count for file in files]
+    # Copied rows cancel only within a task: cuts have to fall between the same rows of each file, as after an update.
     are_alike = all([group.record_count for group in found] == rows for found in groups)
     if len(rows) < 2 or not are_alike or any(count != sum(rows) for count in counts):
         yield files

@@ -121,17 +121,11 @@ def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedBatch:
-    """An opened batch with its plan, as the later tasks of a run receive it.
+    """An opened batch with its plan, as the later tasks of a run receive it."""
 
-    Attributes:
-        reference: None if there is nothing to do.
-        plan: also None if the batch was committed before.
-        report: of a backfill that is already done.
-    """
-
-    reference: BatchReference | None = None
-    plan: Plan | None = None
-    report: BatchReport | None = None
+    reference: BatchReference | None = None  # None: there is nothing to do
+    plan: Plan | None = None  # None: nothing to do, or the batch was committed before
+    report: BatchReport | None = None  # of a backfill that is already done
     is_resumed: bool = field(default=False, compare=False)
 
     @property

@@ -292,16 +292,13 @@ def _together(
 
 
 class CancelledRows(ExitStack):
-    """Takes the moves of a range, then gives those that a piece of the range may hold.
-
-    They may be more than memory holds. So they are kept by their places in the range, in whose order pieces come. A
-    context manager: it owns a file without a name.
-    """
+    """Takes the moves of a range, then gives those that a piece of it may hold. Owns a temporary file: close it."""
 
     def __init__(self, extents: RangeExtents, *, num_partitions: int, memory_bytes: int) -> None:
         super().__init__()
         self._extents = extents
         self._num_partitions = num_partitions
+        # They may be more than memory holds: kept by their places in the range, in whose order pieces come.
         self._spilled = self.enter_context(_spilled(extents.num_places, memory_bytes))
 
     def add(self, rows: HashRows) -> None:

@@ -37,27 +37,18 @@ HashesOf = Callable[[pa.RecordBatch], RowHashes]
 
 
 class HashPart(NamedTuple):
-    """Rows of one part, in the order in which they came.
+    """Rows of one part, in the order in which they came."""
 
-    Attributes:
-        batches: they have to be read before the next part.
-        fits: into memory. Otherwise all rows have the same hash.
-    """
-
-    batches: Iterator[pa.RecordBatch]
-    fits: bool
+    batches: Iterator[pa.RecordBatch]  # to be read before the next part
+    fits: bool  # into memory; otherwise all rows have the same hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDivision:
-    """Divides rows by hashes.
-
-    Attributes:
-        memory_bytes: of the task; a quarter of it is for a piece, an eighth for rows on their way to disk.
-    """
+    """Divides rows by hashes."""
 
     schema: pa.Schema
-    memory_bytes: int
+    memory_bytes: int  # of the task: a quarter for a piece, an eighth for rows on their way to disk
 
     @property
     def piece_bytes(self) -> int:
@@ -121,28 +112,15 @@ class _SameHashes:
 
 
 class RowGroup(NamedTuple):
-    """All rows of some identities.
+    """All rows of some identities."""
 
-    Attributes:
-        pieces: with weight and change ordinal; they have to be read before the next group.
-        is_torn: True for one identity that does not fit into memory. Its pieces ascend by row hash; equal rows are in
-            one piece. Otherwise there is one piece.
-    """
-
-    pieces: Iterator[pa.Table]
+    pieces: Iterator[pa.Table]  # with weight and change ordinal; to be read before the next group
+    # True: one identity, in pieces that ascend by row hash, with equal rows in one piece. Otherwise one piece.
     is_torn: bool = False
 
 
 class RangeRows:
-    """The rows of one reduce range before they are consolidated.
-
-    A reduce partition that does not fit into memory is divided on local disk by identity hash, and read in the order of
-    the hashes, so changes leave in the same order as from one piece. One identity that does not fit is divided by row
-    hash.
-
-    Args:
-        memory_bytes: of the task; an eighth of it is for bytes fetched, a quarter for a piece.
-    """
+    """The rows of one reduce range before they are consolidated; large partitions are divided on local disk."""
 
     def __init__(
         self,
@@ -150,7 +128,7 @@ class RangeRows:
         extents: RangeExtents,
         *,
         shape: RowShape,
-        memory_bytes: int,
+        memory_bytes: int,  # of the task
         machine: Machine | None = None,
     ) -> None:
         self._store = store
@@ -161,6 +139,7 @@ class RangeRows:
         self._fetch_bytes = max(1, memory_bytes // 8)
         # The map tasks checked each row too, perhaps with more memory than this task has.
         self._bound = RowLimit(memory_bytes=memory_bytes)
+        # By identity hash, in whose order changes leave, as from one piece; one identity that is too large by row hash.
         self._division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
 
     def groups(self) -> Iterator[RowGroup]:

@@ -259,17 +259,14 @@ class GroupChanges:
 
 
 class TornIdentity(ExitStack):
-    """Takes the consolidated rows of one identity in the order of their public hashes, then gives its changes.
-
-    They are the changes, in the same order, that `pair_updates` makes of all rows at once. A context manager: it owns a
-    temporary file.
-    """
+    """Takes one identity's consolidated rows in the order of public hashes; gives changes as `pair_updates` does."""
 
     def __init__(self, schema: pa.Schema, *, hash_key: int, num_ordinals: int, memory_bytes: int) -> None:
         super().__init__()
         # Deletes and inserts of each ordinal lie apart, so that both can be read side by side.
         self._hash_key, self._schema = hash_key, BlockRows.schema(schema)
         division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
+        # A temporary file, until the context ends.
         self._spilled = self.enter_context(division.spilled(2 * num_ordinals))
         self._copies = np.zeros((num_ordinals, 2), np.int64)
 

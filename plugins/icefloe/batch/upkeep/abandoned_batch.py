@@ -27,17 +27,12 @@ class BatchStateError(TerminalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenBatch:
-    """The open batch, and what its documents say.
-
-    Attributes:
-        whole: what its manifest says; None: it has none.
-        other: the place of its changes; None if it is not known to be another one than today's.
-    """
+    """The open batch, and what its documents say."""
 
     end: BatchEnd
-    whole: BatchSummary | None
+    whole: BatchSummary | None  # as its manifest has it; None: no manifest
     state: BatchState
-    other: ChangesPlace | None
+    other: ChangesPlace | None  # place of its changes; None: not known to be another one than today's
 
     @classmethod
     def of(cls, places: PipelinePlaces, opened: OffsetRecord) -> "_OpenBatch":

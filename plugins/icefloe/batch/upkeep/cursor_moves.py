@@ -119,11 +119,7 @@ def complete_unfinished(session: PipelineSession) -> CommitRecord | None:
 
 
 def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
-    """Records a move and completes it; returns the commit record that counts.
-
-    Raises:
-        TransientError: another run used the number first.
-    """
+    """Records and completes a move; returns the commit record that counts. `TransientError` if its number was taken."""
     pipeline, checkpoint, number = session.pipeline, session.checkpoint, offset.batch_number
     # Before the record: a move that no sink takes could never be completed, and would stop the pipeline. Each folder
     # must be writable, and have no other batch of the number.
@@ -200,11 +196,7 @@ class CursorChange:
 
 
 def _require_loaded(session: PipelineSession, cursor: Cursor) -> None:
-    """Stops a move over a load that a sink outside of our files needs.
-
-    Readers of files see the moves in the manifests. An index or a topic would lack the rest of a load, and keep rows of
-    before a reset.
-    """
+    """Stops a move over a load that a sink outside of our files needs. Readers of files see moves in the manifests."""
     name, sink = session.pipeline.name, session.pipeline.sink.type
     if cursor.load_part is not None:
         raise BatchStateError(

@@ -121,16 +121,12 @@ class Folder:
 
 @dataclass(slots=True, kw_only=True)
 class Counted:
-    """The files under one name in a folder: a batch, or one file.
-
-    Attributes:
-        old_objects: written before the cutoff; ``old_bytes`` are their bytes.
-    """
+    """The files under one name in a folder: a batch, or one file."""
 
     objects: int = 0
     size_bytes: int = 0
-    old_objects: int = 0
-    old_bytes: int = 0
+    old_objects: int = 0  # written before the cutoff
+    old_bytes: int = 0  # of the old objects
     is_file: bool = False
 
     def add(self, stored: StoredObject, cutoff: datetime, *, is_file: bool) -> None:
@@ -145,17 +141,11 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffleListing:
-    """One listing, with a line for each batch: a dead batch may have millions of files.
+    """One listing, with a line for each batch: a dead batch may have millions of files."""
 
-    Attributes:
-        folders: by name; the name of a batch is its number.
-        trials: old files that tried the store or asked for its time.
-        foreign_objects: number of files that icefloe does not make.
-    """
-
-    folders: Mapping[Folder, Mapping[str, Counted]]
-    trials: tuple[StoredObject, ...]
-    foreign_objects: int
+    folders: Mapping[Folder, Mapping[str, Counted]]  # by name; the name of a batch is its number
+    trials: tuple[StoredObject, ...]  # old files that tried the store or asked for its time
+    foreign_objects: int  # number of files that icefloe does not make
 
 
 def list_shuffle(shuffle: Store, cutoff: datetime) -> ShuffleListing:
@@ -182,38 +172,26 @@ OpenPlace: TypeAlias = Callable[[str], Store]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCheckpoint:
-    """A checkpoint with the id of its files, as it was after they were listed.
-
-    A batch is recorded before its first file is written. So the view is outdated only if more batches have begun and
-    ended since.
-    """
+    """A checkpoint with the id of its files."""
 
     url: str
     checkpoint: Checkpoint
+    # As it was after the listing. Batches are recorded before their files: it lacks only batches begun since.
     view: CheckpointView
     marker: FolderMarker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffleFolders:
-    """The folders below ``shuffle/`` of a storage, judged by their checkpoints.
-
-    Attributes:
-        environ: resolves ``${ENV}`` in the URL of a checkpoint.
-        cutoff: a time of the store's clock; earlier files are old.
-    """
+    """The folders below ``shuffle/`` of a storage, judged by their checkpoints."""
 
     shuffle: Store
     open_place: OpenPlace
-    environ: Mapping[str, str]
-    cutoff: datetime
+    environ: Mapping[str, str]  # resolves ``${ENV}`` in the URL of a checkpoint
+    cutoff: datetime  # a time of the store's clock; earlier files are old
 
     def find(self, folder: Folder) -> FoundCheckpoint:
-        """The checkpoint that the folder's marker names.
-
-        `TerminalError` if there is none with the id of the folder, if its URL needs a variable that is not set, or if
-        its records are in a table that was not given.
-        """
+        """The checkpoint that the folder's marker names; `TerminalError` if that is another one, or out of reach."""
         place = self.shuffle.child(folder.key)
         marker, where = FolderMarker.load(place), "which no marker names"
         if marker is not None:
@@ -248,11 +226,7 @@ class ShuffleFolders:
         return url
 
     def leftovers(self, folder: Folder, found: FoundCheckpoint, names: Mapping[str, Counted]) -> Iterator[Leftover]:
-        """All files of ended batches, and old files of no batch. The marker stays.
-
-        Args:
-            names: the listed files, by name in the folder.
-        """
+        """All listed files of ended batches, and old files of no batch. The marker stays."""
         for name, counted in sorted(names.items()):
             number = None if counted.is_file else natural(name)
             state = BatchState.FREE if number is None else found.view.state_of(number)

@@ -41,19 +41,13 @@ _KEY: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFiles:
-    """A pipeline's sink path, with the output of its backfills below it.
-
-    Attributes:
-        checkpoint: of the pipeline. Its backfills have theirs below it.
-        cutoff: a time of this store's clock; earlier files are old.
-        is_passed: True if batches are staged there: a cleanup may be killed while it deletes one.
-    """
+    """A pipeline's sink path, with the output of its backfills below it."""
 
     store: Store
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint  # of the pipeline; its backfills have theirs below it
     pipeline: str
-    cutoff: datetime
-    is_passed: bool
+    cutoff: datetime  # a time of this store's clock; earlier files are old
+    is_passed: bool  # batches are staged there: a cleanup may be killed while it deletes one
 
     def leftovers(self, notes: list[str]) -> list[Leftover]:
         """The files that may go; adds a note for each place that is left alone."""
@@ -118,18 +112,12 @@ class SinkFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The result of a look at a storage.
+    """The result of a look at a storage."""
 
-    Attributes:
-        leftovers: in the order of their deletion.
-        problems: reasons why places could not be read; their files are left alone.
-        places: stores in which writers may have died in the middle of a file.
-    """
-
-    leftovers: tuple[Leftover, ...] = ()
-    problems: tuple[IcefloeError, ...] = ()
+    leftovers: tuple[Leftover, ...] = ()  # in the order of their deletion
+    problems: tuple[IcefloeError, ...] = ()  # places that could not be read; their files are left alone
     notes: tuple[str, ...] = ()
-    places: tuple[Store, ...] = ()
+    places: tuple[Store, ...] = ()  # writers may have died there in the middle of a file
 
     def delete(self) -> tuple[int, tuple[IcefloeError, ...]]:
         """Deletes the leftovers; returns the number of files, and the errors. An error stops one leftover only."""

@@ -79,23 +79,16 @@ class KeyedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyDifferences:
-    """The keys of two places that differ.
+    """The keys of two places that differ."""
 
-    Attributes:
-        counts: by kind: missing in the second place, extra there, or different.
-        kept: the first of them: ``key``, ``kind`` and the columns of the key.
-        doubled: further rows of a key in the second place.
-        ambiguous: keys with several rows in the first place; any of them is right.
-        ambiguous_kept: a row of each of the first ambiguous keys.
-    """
-
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)  # missing in the second place, extra there, or different
+    # The first of them: ``key``, ``kind`` and the columns of the key.
     kept: pa.Table = field(
         default_factory=lambda: pa.table({"key": pa.array([], pa.binary(16)), "kind": pa.array([], pa.string())})
     )
-    doubled: int = 0
-    ambiguous: int = 0
-    ambiguous_kept: Sequence[pa.Table] = ()
+    doubled: int = 0  # further rows of a key in the second place
+    ambiguous: int = 0  # keys with several rows in the first place; any of them is right
+    ambiguous_kept: Sequence[pa.Table] = ()  # a row of each of the first ambiguous keys
 
     @classmethod
     def between(cls, expected: KeyedRows, held: KeyedRows, *, is_log: bool) -> Self:
@@ -171,25 +164,16 @@ KINDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryFindings:
-    """Findings of a comparison of a sink with the table.
-
-    Attributes:
-        snapshot_id: state of the table; None: there was nothing to compare.
-        rows: compared rows of that state.
-        uncompared: rows that need not be at the destination, and are not there.
-        counts: keys by kind: ``missing``, ``extra``, ``different``.
-        keys: the first of them by kind, each as ``name=value``.
-        notes: what was not compared, and why.
-    """
+    """Findings of a comparison of a sink with the table."""
 
     url: str
-    snapshot_id: int | None = None
-    rows: int = 0
-    uncompared: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
-    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    snapshot_id: int | None = None  # state of the table; None: there was nothing to compare
+    rows: int = 0  # compared rows of that state
+    uncompared: int = 0  # rows that need not be at the destination, and are not there
+    counts: Mapping[str, int] = field(default_factory=dict)  # keys: ``missing``, ``extra``, ``different``
+    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the first by kind: ``name=value``
     sentences: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # reasons why something was not compared
 
     @property
     def is_equal(self) -> bool:
@@ -199,17 +183,11 @@ class DeliveryFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The changes that a log still holds, batch by batch.
+    """The changes that a log still holds, batch by batch."""
 
-    Attributes:
-        lost: changes that it need not hold, and does not.
-        missing: for each batch of which it holds too few: changes held and delivered.
-        doubled: for each batch of which it holds too many: changes held and delivered.
-    """
-
-    lost: int = 0
-    missing: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    doubled: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    lost: int = 0  # changes that it need not hold, and does not
+    missing: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # by batch: (held, delivered), too few
+    doubled: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # by batch: (held, delivered), too many
 
     @classmethod
     def of(

@@ -119,19 +119,13 @@ _LIVE: Final = pa.array(["INSERT", "UPDATE_AFTER"])
 
 
 class SinkRows:
-    """Reads a sink, and a state of the table in the same form.
-
-    Attributes:
-        shape: of the delivered rows; its identity is empty if the sink does not show it.
-        names: dotted names of the identifier columns.
-        first_batch: first batch since the last start; a log may retain older ones, which do not count.
-        retained: changes by batch in the last whole reading of a log.
-    """
+    """Reads a sink, and a state of the table in the same form."""
 
     def __init__(self, sink: Sink, shape: RowShape, written: WrittenColumns, *, first_batch: int) -> None:
+        # The shape is that of delivered rows, without an identity that the sink hides. Earlier batches do not count.
         self.sink, self.shape, self.written, self.first_batch = sink, shape, written, first_batch
-        self.names = [] if shape.is_identity_carried else list(shape.identity.names)
-        self.retained: Counter[int] = Counter()
+        self.names = [] if shape.is_identity_carried else list(shape.identity.names)  # dotted
+        self.retained: Counter[int] = Counter()  # changes by batch in the last whole reading of a log
 
     @property
     def has_keys(self) -> bool:

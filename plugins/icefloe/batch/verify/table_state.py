@@ -131,13 +131,10 @@ _READ_AT_ONCE_BYTES: Final = 256 << 20
 
 
 class Replay:
-    """Adds up weighted rows by row hash. The rows left at the end are the difference.
-
-    Holds about 24 bytes for each row that has not cancelled. A larger table is replayed in slices of the row hashes:
-    each replay sees every row and keeps the rows of its slice.
-    """
+    """Adds up weighted rows by row hash. The rows left at the end are the difference."""
 
     def __init__(self, hash_slice: HashSlice | None = None) -> None:
+        # Some 24 bytes for each row that has not cancelled. Larger tables take a replay of all rows for each slice.
         self._slice = hash_slice or HashSlice()
         self._hashes = RowHashes.concat([])
         self._weights = np.zeros(0, np.int64)

@@ -62,19 +62,13 @@ def missing_manifests(session: PipelineSession) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """The findings of a replay.
+    """The findings of a replay."""
 
-    Attributes:
-        batches: since the last load, which is included. One that only placed the cursor does not count.
-        changes: by the manifests.
-        sentences: one for each range that differs, and each part that differs from its manifest.
-    """
-
-    batches: int
-    changes: int
+    batches: int  # since the last load, included; one that only placed the cursor does not count
+    changes: int  # by the manifests
     rows: int
     differing_rows: int
-    sentences: tuple[str, ...]
+    sentences: tuple[str, ...]  # one for each range that differs, and each part that differs from its manifest
 
     @property
     def is_equal(self) -> bool:
