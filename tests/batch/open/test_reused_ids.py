@@ -129,3 +129,18 @@ def test_the_rest_of_a_load_is_not_read_from_another_snapshot(tmp_path: Path, ke
     else:
         assert done.code == 65
         assert "snapshot 2 of table db.events is another one than a batch recorded" in done.sentence
+
+
+def test_a_reload_because_of_a_reused_id_goes_on_after_it_was_stopped(tmp_path: Path) -> None:
+    writer = Writer(tmp_path, on_gap="reload")
+    writer.append(1, 1)
+    writer.append(2, 2)
+    assert writer.run().code == 0
+    writer.table.forget(2)
+    writer.append(2, 22, at_ms=LATE)
+    assert writer.run().document["after_snapshot_id"] is None
+    # As a run that was stopped before its batch had a plan leaves it.
+    for left in (*tmp_path.rglob("commits/1.json"), *tmp_path.rglob("changes/batch=1/*"), *tmp_path.rglob("plan.json")):
+        left.unlink()
+    again = writer.run()
+    assert (again.code, again.document["batch"], again.document["insert"]) == (0, 1, 2)

@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from icefloe.api import read_changes
+from icefloe.batch import changelog_scan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.reduce.moves import write_moves
 from icefloe.batch.reduce.range_rows import RangeRows, RowGroup
@@ -93,3 +95,22 @@ def test_changes_are_the_same_bytes_whatever_the_memory(
     monkeypatch.setattr("icefloe.batch.reduce.read_range._BYTES_PER_CHANGE", 1 << 26)
     assert delivered(batch, workshop.folder) == whole
     assert not any(torn)
+
+
+def test_a_piece_whose_rows_all_cancel_may_lie_beside_rows_that_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changelog_scan, "_MEMORY_BYTES", 1 << 18)
+    table, ids = Workshop.create(tmp_path).table, list(range(20_000))
+
+    def rows(words: list[str]) -> pa.Table:
+        return pa.table([ids, [0.0] * len(ids), words], schema=SCHEMA)
+
+    words = [f"word {number}" for number in ids]
+    table.append(rows(words))
+    table.overwrite(rows([f"other {number}" for number in ids]))
+    # Two identities change places, and one row is new.
+    table.overwrite(rows([words[1], words[0], "new", *words[3:]]))
+    first, last = table.snapshots()[0].snapshot_id, table.metadata.current_snapshot_id
+    changes = read_changes(table, first, last, changes="net", columns=["word"], identifier_columns=["id"]).read_all()
+    assert changes["word"].to_pylist() == ["word 2", "new"]

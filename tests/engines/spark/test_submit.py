@@ -204,6 +204,16 @@ def test_settings_that_no_job_starts_with_are_found_before_one_is_started(spark:
     assert not (spark.folder / "arguments").exists()
 
 
+def test_files_of_an_image_without_times_are_zipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tmp_path / "icefloe" / "old.py"
+    module.parent.mkdir()
+    module.touch()
+    os.utime(module, (0, 0))
+    monkeypatch.setattr("icefloe.engines.spark.submit._PACKAGE", module.parent)
+    with ZipFile(build_package_zip(tmp_path)) as archive:
+        assert archive.namelist() == ["icefloe/old.py"]
+
+
 def test_the_library_imports_from_its_zip_alone(tmp_path: Path) -> None:
     path = build_package_zip(tmp_path)
     found = subprocess.run(

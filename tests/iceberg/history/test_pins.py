@@ -1,10 +1,10 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
-from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.history import BranchMove, History
 from icefloe.iceberg.history.pins import NeededSnapshots, PinMoves, PipelinePins, pin_moves
 
 BRANCH = PipelinePins.branch_of("flights", "0123456789abcdef")
@@ -15,7 +15,9 @@ def ref(kind: str, snapshot_id: int, kept: int | None = None) -> SnapshotRef:
     return SnapshotRef.model_validate({"snapshot-id": snapshot_id, "type": kind, "min-snapshots-to-keep": kept})
 
 
-def history_of(parents: Mapping[int, int | None], head: int, **refs: SnapshotRef) -> History:
+def history_of(
+    parents: Mapping[int, int | None], head: int, *, log: Sequence[int] = (), **refs: SnapshotRef
+) -> History:
     snapshots = {
         snapshot_id: Snapshot.model_construct(
             snapshot_id=snapshot_id,
@@ -27,31 +29,38 @@ def history_of(parents: Mapping[int, int | None], head: int, **refs: SnapshotRef
         for snapshot_id, parent_id in parents.items()
     }
     main = ref("branch", head)
-    return History(table_name="nyc.flights", snapshots=snapshots, refs={"main": main, **refs})
+    moves = tuple(BranchMove(snapshot_id=each, timestamp_ms=place) for place, each in enumerate(log))
+    return History(table_name="nyc.flights", snapshots=snapshots, refs={"main": main, **refs}, log=moves)
 
 
 LINE = {1: None, 2: 1, 3: 2, 4: 3}
+LANDED = [1, 2, 3, 4, 1, 3]
 
 
 @pytest.mark.parametrize(
-    ("parents", "head", "since_id", "lineage", "further"),
+    ("parents", "head", "since_id", "log", "lineage", "further"),
     [
-        pytest.param(LINE, 4, 2, (4, 3, 2), (), id="the snapshot it goes on from and all after it"),
-        pytest.param(LINE, 4, 4, (4,), (), id="the head alone"),
-        pytest.param(LINE, 4, None, (4, 3, 2, 1), (), id="everything"),
-        pytest.param({1: 99, 2: 1, 3: 2}, 3, 99, (3, 2, 1), (), id="what is after a snapshot that expired alone"),
-        pytest.param({1: 98, 2: 1}, 2, 99, (), (), id="nothing after a gap"),
-        pytest.param({**LINE, 5: 2, 6: 5}, 6, 4, (6, 5, 2), (4,), id="the state that a rollback left too"),
+        pytest.param(LINE, 4, 2, (), (4, 3, 2), (), id="the snapshot it goes on from and all after it"),
+        pytest.param(LINE, 4, 4, (), (4,), (), id="the head alone"),
+        pytest.param(LINE, 4, None, (), (4, 3, 2, 1), (), id="everything"),
+        pytest.param({1: 99, 2: 1, 3: 2}, 3, 99, (), (3, 2, 1), (), id="what is after a snapshot that expired alone"),
+        pytest.param({1: 98, 2: 1}, 2, 99, (), (), (), id="nothing after a gap"),
+        pytest.param({**LINE, 5: 2, 6: 5}, 6, 4, (), (6, 5, 2), (4,), id="the state that a rollback left too"),
+        # A landing on 1 takes back what the pipeline has delivered, and then 2 and 3 come again.
+        pytest.param(LINE, 3, 4, LANDED, (3, 2, 1), (4,), id="the way from a rollback behind the nearest ancestor"),
+        # What was before the pipeline's snapshot was current for the last time does not count.
+        pytest.param({**LINE, 5: 4}, 5, 4, [1, 2, 3, 4, 1, 4, 5], (5, 4), (), id="the last departure"),
     ],
 )
 def test_a_pipeline_needs(
     parents: dict[int, int | None],
     head: int,
     since_id: int | None,
+    log: Sequence[int],
     lineage: tuple[int, ...],
     further: tuple[int, ...],
 ) -> None:
-    held = NeededSnapshots.of(history_of(parents, head), "main", since_id=since_id)
+    held = NeededSnapshots.of(history_of(parents, head, log=log), "main", since_id=since_id)
     assert (held.lineage, held.further) == (lineage, further)
 
 

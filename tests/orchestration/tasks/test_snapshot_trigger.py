@@ -235,4 +235,7 @@ def test_every_look_is_counted(make: Callable[..., Any], monkeypatch: pytest.Mon
         use_cases, "send_poll", lambda name, table, *, outcome: polls.append(f"{name} {table} {outcome}")
     )
     only_event(make(QUIET, TransientError("the catalog timed out"), NEWS))
-    assert polls == [f"flights nyc.flights {outcome}" for outcome in ("empty", "failed", "due")]
+    # Looks of earlier tests may end only now.
+    assert [each for each in polls if each.startswith("flights")] == [
+        f"flights nyc.flights {outcome}" for outcome in ("empty", "failed", "due")
+    ]

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from icefloe.errors import TransientError
 from icefloe.flow import Route
+from icefloe.orchestration.tasks import calls
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from orchestration.tasks.spark_phase_tasks import PREPARED, SECRET, FakeSparkSubmit, context_of, operator
 from support.pipelines.pipeline_files import pipeline_from
@@ -63,6 +64,22 @@ def test_a_disk_of_one_machine_is_refused_for_a_cluster(
         operator(tmp_path).execute(context_of(tmp_path))
     operator(tmp_path, storage_is_shared=True).execute(context_of(tmp_path))
     assert len(spark.calls) == 1
+
+
+@pytest.mark.parametrize("while_it", ["reference_of", "phases_of"])
+def test_a_task_that_is_ended_while_it_looks_begins_no_job(
+    while_it: str, tmp_path: Path, spark: FakeSparkSubmit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, look = operator(tmp_path), getattr(calls, while_it)
+
+    def ended(*given: Any) -> Any:
+        task.on_kill()
+        return look(*given)
+
+    monkeypatch.setattr(calls, while_it, ended)
+    with pytest.raises(TransientError, match="was ended from outside before its Spark job began"):
+        task.execute(context_of(tmp_path))
+    assert spark.calls == []
 
 
 def test_a_task_that_is_ended_ends_its_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

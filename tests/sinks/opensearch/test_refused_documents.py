@@ -47,9 +47,10 @@ def test_a_batch_that_is_delivered_once_more_keeps_the_letters_that_are_still_re
     assert names(sink) == {key: "newer" if key == 4 else f"name {key}" for key in range(10)}
 
 
-def test_letters_from_before_the_present_load_go_with_a_replay(tmp_path: Path) -> None:
+def test_letters_from_before_the_present_load_go_with_it(tmp_path: Path) -> None:
     _, sink = poisoned(tmp_path)
     run(sink, proven(5, is_load=True), part(changes(("+", 1, "loaded"))))
+    assert sink.dead_letters() == {}
     run(sink, proven(0, is_replay=True), PEOPLE)
     assert (sink.dead_letters(), names(sink)) == ({}, {1: "loaded"})
 

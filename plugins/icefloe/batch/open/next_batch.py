@@ -294,7 +294,9 @@ def next_batch(session: PipelineSession, *, view: CheckpointView | None = None, 
         if view.pipeline is not None:
             refuse_other_meaning(session, view.pipeline)
         if opened is not None:
-            table.history.require_same(None if cursor is None else cursor.snapshot)
+            # A reload does not begin at the cursor, whose snapshot may be the reason for it.
+            if cursor is not None and opened.after_snapshot_id == cursor.snapshot_id:
+                table.history.require_same(cursor.snapshot)
             return _resumed(session, table, opened)
         is_pinned = pipeline.pin and view.checkpoint_id is not None
         name = PipelinePins.branch_of(pipeline.name, str(view.checkpoint_id))

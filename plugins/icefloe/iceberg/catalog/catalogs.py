@@ -274,8 +274,9 @@ def own_file_io(table: Table) -> FileIO:
 
 def _is_rest(catalog: Catalog) -> bool:
     # Its module takes a while to import; if it was never imported, no catalog is a REST catalog.
-    rest = sys.modules.get("pyiceberg.catalog.rest")
-    return rest is not None and isinstance(catalog, rest.RestCatalog)
+    # Another thread may be in the middle of its import.
+    rest_catalog = getattr(sys.modules.get("pyiceberg.catalog.rest"), "RestCatalog", None)
+    return rest_catalog is not None and isinstance(catalog, rest_catalog)
 
 
 def _own_file_io(catalog: Catalog, properties: Mapping[str, str] | None = None, location: str | None = None) -> FileIO:

@@ -17,7 +17,7 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors
-from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.history import MAIN, History
 from icefloe.iceberg.table import ancestry, table_name
 from icefloe.patience import Patience
 
@@ -53,9 +53,12 @@ class NeededSnapshots:
         if head is None:
             return cls()
         head_id = head.snapshot_id
-        # An open batch of before another move of the branch knows where it lands.
+        # The branch may have been rolled back to before the newest ancestor that both have, and moved on from there:
+        #   cursor 3, moves 3 1 2     a landing on 1, which takes back 2 and 3, then the commit 2
+        # If only the metadata files know the moves, an open batch knows where it lands.
         further = [*further]
-        lineage, is_whole = _way_back(history, head_id, since_id, over=further)
+        landings = {*further, *_moves_since(history, branch, since_id)}
+        lineage, is_whole = _way_back(history, head_id, since_id, over=landings)
         if not is_whole and since_id is not None:
             if since_id not in history.snapshots:
                 # A pipeline that cannot go on must not hold up expiry for ever.
@@ -63,7 +66,7 @@ class NeededSnapshots:
             if pinned_end_id is not None:
                 # A gap, or a table that was replaced: only its manifests would tell. So both ways are held.
                 further = (*further, *lineage)
-                head_id, (lineage, _) = pinned_end_id, _way_back(history, pinned_end_id, since_id, over=further)
+                head_id, (lineage, _) = pinned_end_id, _way_back(history, pinned_end_id, since_id, over=landings)
         known = {each for each in (since_id, *further) if each is not None and each in history.snapshots}
         return cls(head_id=head_id, lineage=tuple(lineage), further=tuple(sorted(known - {*lineage})))
 
@@ -88,6 +91,14 @@ def _way_back(history: History, head_id: int, since_id: int | None, *, over: Col
         return ids, False
     landed = [number for number, each in enumerate(ids) if each in over]
     return ids[: max([last, *landed]) + 1], True
+
+
+def _moves_since(history: History, branch: str, since_id: int | None) -> Collection[int]:
+    """Since the branch last left a snapshot, as far as the metadata says."""
+    moves = [move.snapshot_id for move in history.log] if branch == MAIN else []
+    if since_id not in moves:
+        return ()
+    return moves[len(moves) - moves[::-1].index(since_id) :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

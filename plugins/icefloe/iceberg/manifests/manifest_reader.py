@@ -298,6 +298,8 @@ def delete_entries(
             raise UndecodableError(
                 f"delete file {file[_FILE_PATH]} is {EntryStatus(raw.status).name} there without a sequence number"
             )
+        if file[_FILE_FORMAT].upper() == "PUFFIN" and file[_REFERENCED_DATA_FILE] is None:
+            raise UndecodableError(f"deletion vector {file[_FILE_PATH]} names no data file there")
         values = _partition_values(raw, spec, types)
         yield DeleteEntry(
             **_entry_facts(manifest, raw, values),

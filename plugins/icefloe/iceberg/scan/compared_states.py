@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple, Self, TypeVar
 
@@ -223,6 +224,7 @@ class ManifestPruning:
         return any(all(map(may_meet, map(_only, types, values), listed)) for values in wanted)
 
 
+@lru_cache(maxsize=1 << 16)  # asked for each pair of a partition and a manifest
 def _only(kind: PrimitiveType | None, value: Constant) -> ColumnRange:
     return ColumnRange() if kind is None else partition_range(kind, value)
 
