@@ -122,7 +122,8 @@ def test_a_commit_that_is_cleared_after_cleanup_finds_its_batch_delivered(
     [prepared] = [found for found in passed_on if isinstance(found, dict) and "plan_uri" in found]
     [report] = [found for found in passed_on if isinstance(found, dict) and "counts" in found]
     pipeline = Pipeline.load(lake.pipelines / "flights.yaml")
-    assert commit(pipeline, prepared) == report
+    batch, committed_before_at = commit(pipeline, prepared)
+    assert (batch, committed_before_at is not None) == (report, True)
     assert prepared["checkpoint_uri"] == report["checkpoint_uri"]
     assert BatchReport.load(Checkpoint(open_store(prepared["checkpoint_uri"])), 0).batch.counts == report["counts"]
     assert report["sink_path"].startswith(f"file://{lake.folder}/changes")

@@ -242,11 +242,11 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Ite
         return
 
     def entry_of(key: str) -> MovesEntry:
-        with _needed(folder, key, range_id):
+        with _needed(folder, keys, key, range_id):
             return read_entry(folder.store, key, range_id)
 
     def rows_of(found: tuple[str, MovesEntry]) -> HashRows:
-        with _needed(folder, found[0], range_id):
+        with _needed(folder, keys, found[0], range_id):
             return read_moves(folder.store, *found)
 
     at_once = folder.store.requests_at_once
@@ -259,13 +259,13 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Ite
 
 
 @contextmanager
-def _needed(folder: BatchFolder, key: str, range_id: int) -> Iterator[None]:
-    """Names the file that a range lacks, after it was deleted, so that it is written again."""
+def _needed(folder: BatchFolder, keys: Sequence[str], key: str, range_id: int) -> Iterator[None]:
+    """Names the file that a range lacks. All are deleted, to be written again: damage seldom comes alone."""
     try:
         yield
     except (KeyMissingError, RangeMissingError, ValueError) as cause:
         url = folder.store.url
-        folder.store.delete([key])
+        folder.store.delete(keys)
         raise ReduceInputGoneError(
             f"the moves file {url}/{key}, which range {range_id} needs, is gone or damaged: run again, the next try of "
             "shuffle_read writes it once more",

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -12,6 +13,7 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator, XComArg, get_current_co
 from airflow.sdk.definitions.asset import AssetNameRef
 from airflow.sdk.exceptions import AirflowSkipException
 
+from icefloe.errors import one_line
 from icefloe.flow import FlowTask, Phase, Route
 from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.plugin_parts import BatchLink
@@ -198,6 +200,7 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
     @task(
         # Of the three ways to commit, two are skipped.
         trigger_rule=_AFTER_ROUTES,
+        inlets=[changes_alias(asset_name)],
         outlets=[changes_alias(asset_name)],
         multiple_outputs=_MULTIPLE_OUTPUTS,
         doc_md=TASK_PAGES["commit"],
@@ -210,9 +213,8 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
             if not plan_result["plan_uri"]:  # a batch without changes takes the same route, but has a plan
                 logger.info("%s has no batch to commit; the log of plan says why", pipeline.name)
                 raise AirflowSkipException("no batch")
-            batch = commit_batch(pipeline, plan_result)
-        # Also if another try, or another run, has committed it: a try that was killed right after its commit left none.
-        if any(batch["counts"].values()):
+            batch, committed_before_at = commit_batch(pipeline, plan_result)
+        if any(batch["counts"].values()) and not has_event(asset_name, batch, committed_before_at):
             events = get_current_context()["outlet_events"][changes_alias(asset_name)]
             events.add(changes_asset(asset_name), extra=batch)
         return batch
@@ -226,6 +228,9 @@ def _plan_result() -> PlanResult:
 
 
 _SCHEME: Final = "icefloe://"
+_BATCH: Final = ("checkpoint_uri", "backfill_id", "batch_number", "after_snapshot_id", "up_to_snapshot_id")
+_CLOCKS_DIFFER: Final = timedelta(hours=1)
+_MOST_EVENTS: Final = 1_000
 
 
 def changes_asset(name: str) -> Asset:
@@ -234,8 +239,32 @@ def changes_asset(name: str) -> Asset:
 
 
 def changes_alias(name: str) -> AssetAlias:
-    """The outlet of commit: an alias, because an asset would start consumers after empty batches too."""
+    """The outlet of commit: an alias, because an asset would start consumers after empty batches too.
+
+    It is an inlet of commit too, to look for its own events; an alias as inlet starts nothing.
+    """
     return AssetAlias(f"{_SCHEME}{name}")
+
+
+def has_event(name: str, batch: CommittedBatch, committed_before_at: str | None) -> bool:
+    """True if a batch that commit found committed has its event; commit was cleared, or another run was faster.
+
+    Airflow keeps the event only if the task succeeds. A try killed right after the commit left none, and the next try
+    owes it. If in doubt, consumers start twice rather than never.
+
+    Args:
+        committed_before_at: time of the found commit, ISO 8601; None: this try committed the batch.
+    """
+    if committed_before_at is None:
+        return False
+    since = datetime.fromisoformat(committed_before_at) - _CLOCKS_DIFFER
+    wanted = {key: batch.get(key) for key in _BATCH}
+    try:
+        events = get_current_context()["inlet_events"][changes_alias(name)].after(since.isoformat()).limit(_MOST_EVENTS)
+        return any(wanted == {key: event.extra.get(key) for key in _BATCH} for event in events)
+    except Exception as error:  # noqa: BLE001 - whatever Airflow answers: the batch is committed
+        logger.warning("Airflow does not say if %s has this batch already: %s", _SCHEME + name, one_line(error))
+        return False
 
 
 def scheduling_asset(name: str) -> Asset | AssetNameRef:

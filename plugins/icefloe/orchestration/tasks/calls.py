@@ -141,8 +141,13 @@ def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, obj
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
 
 
-def commit(pipeline: Pipeline, plan_result: PlanResult) -> CommittedBatch:
-    """Commits the batch that plan passed on, or takes the report of the run that did."""
+def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch, str | None]:
+    """Commits the batch that plan passed on, or takes the report of the run that did.
+
+    Returns:
+        The batch; and the time of an earlier commit, None if this try committed it.
+    """
+    committed_before_at: str | None = None
     writer = current_writer()
     reference = reference_of(pipeline, plan_result, writer)
     try:
@@ -151,9 +156,10 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> CommittedBatch:
         send_report(report)
     except BatchFinished as finished:
         report = finished.report
+        committed_before_at = report.committed_at
     if report.backfill_id is None:
         _publish_commit(pipeline, report, writer)
-    return {
+    batch: CommittedBatch = {
         "batch_number": report.batch.batch_number,
         "backfill_id": report.backfill_id,
         "route": report.route.value,
@@ -166,6 +172,7 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> CommittedBatch:
         "sink_path": plan_result["sink_path"],
         "delivery": None if report.delivery is None else asdict(report.delivery),
     }
+    return batch, committed_before_at
 
 
 def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:
