@@ -68,7 +68,7 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
             pythons = set(busy.pythons().values())
             pages = seen_pages(place.cluster, found)
         running.result()
-    assert use_cases.commit(pipeline, prepared)["counts"]["insert"] == 100 * FILES
+    assert use_cases.commit(pipeline, prepared)[0]["counts"]["insert"] == 100 * FILES
     assert pythons
     assert all("/spark_worker" in str(program) and "/environment/bin/" in str(program) for program in pythons)
     assert any(b"deploy.SparkSubmit" in argument for argument in watched.arguments)
