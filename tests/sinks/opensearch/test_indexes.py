@@ -44,6 +44,15 @@ def test_an_index_whose_name_looks_like_a_load_of_another_sink_stays() -> None:
     assert rows_of(other) == [{"id": 1, "name": "Ada"}]
 
 
+def test_an_index_that_gets_the_name_after_the_claim_stops_a_load_before_it_is_written() -> None:
+    cluster = FakeCluster()
+    sink = claimed(cluster)
+    made_by_user(cluster, "{}")
+    with pytest.raises(TerminalError, match="is an index that icefloe did not make; remove it"):
+        run(sink, proven(0), ADA)
+    assert "people-0" not in cluster.indexes
+
+
 def test_documents_and_names_of_others_are_refused_before_anything_is_written() -> None:
     cluster = FakeCluster()
     made_by_user(cluster, "{}")

@@ -179,7 +179,8 @@ class CursorChange:
             _require_loaded(found.session, view.cursor)
         if view.pipeline is not None:
             refuse_other_meaning(found.session, view.pipeline)
-        cursor_id, history = (None if view.cursor is None else view.cursor.snapshot_id), History.of(found.session.table)
+        cursor_id = None if view.cursor is None else view.cursor.snapshot_id
+        history = History.of(found.session.table)
         is_reused = view.cursor is not None and not history.is_same(view.cursor.snapshot)
         distance = None if is_reused else history.cursor_distance(cursor_id, snapshot_id, branch=pipeline.branch)
         if not is_reused and view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -267,9 +267,9 @@ class Indexes:
         for each in self._find(name).values():
             self._require_own(each)
 
-    def refuse_own_name(self) -> None:
+    def _refuse_own_name(self, shown: Collection[str]) -> None:
         """Raise if the name of the alias is an index: a cluster has one or the other."""
-        if self.names.index in self._find(self.names.index):
+        if self.names.index in shown:
             raise TerminalError(
                 f"{self._url} is an index that icefloe did not make; remove it, and the next try makes the alias"
             )
@@ -292,7 +292,7 @@ class Indexes:
         if found is None:
             if not is_new:
                 raise IndexGoneError.of(self._cluster.url, target)
-            self.refuse_own_name()
+            self._refuse_own_name(self._find(self.names.index))
             self._make(target, {"_meta": meta, "properties": {name: fields[name] for name in (DELETED, DELETED_AT)}})
             found = self.there(target)
         self._require_own(found)
@@ -326,8 +326,8 @@ class Indexes:
         # IndexGoneError: the index is missing, or the name belongs to a later load.
         self._cluster.ask("POST", f"/{target}/_refresh", unless=failed_copies)
         version = self.names.version_of(target) or 0
-        self.refuse_own_name()
         while {*(shown := self._find(self.names.index))} != {target}:
+            self._refuse_own_name(shown)
             if any((each.version or 0) > version for each in shown.values()):
                 raise IndexGoneError.of(self._cluster.url, target)
             others = [name for name in shown if name != target]
