@@ -366,7 +366,8 @@ def read_committed_output(
         statistics, block_crc32 = decode_statistics(entries, num_partitions=num_blocks)
     except ValueError as cause:
         raise _corrupt(record, str(cause)) from cause
-    if not np.array_equal(np.flatnonzero(np.diff(offsets)), np.unique(statistics.reduce_ids)):
+    filled = np.bincount(statistics.reduce_ids, minlength=num_blocks) > 0
+    if not np.array_equal(np.diff(offsets) > 0, filled):
         raise _corrupt(record, "index and statistics name different reduce partitions")
     if statistics.sums(0, num_partitions) != record.ordinals:
         raise _corrupt(record, "statistics and commit record do not add up to the same")
