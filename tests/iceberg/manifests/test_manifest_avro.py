@@ -4,7 +4,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from icefloe.iceberg.manifests.manifest_avro import (
@@ -13,7 +12,6 @@ from icefloe.iceberg.manifests.manifest_avro import (
     read_manifest_entries,
     read_manifest_list,
 )
-from icefloe.iceberg.unreadable import UndecodableError
 from support.tables.avro_writing import record, write_avro
 from support.tables.planning_tables import make_table, rows
 from support.tables.written_tables import local_io
@@ -79,24 +77,30 @@ def test_doubles_of_partitions_keep_every_bit_and_named_types_are_known_where_th
     values = ((1, 0.1), (1, decimal_bytes), (0, None), b"k" * 16, (1, b"v" * 16), nanos)
     (entry,) = entries_of(tmp_path, partition, values)
     assert entry.partition == {
-        1000: (pa.float64(), 0.1),
-        1001: (pa.decimal128(9, 2), Decimal("-1.25")),
-        1002: (pa.decimal128(9, 2), None),
-        1003: (pa.binary(16), b"k" * 16),
-        1004: (pa.binary(16), b"v" * 16),
-        1005: (pa.timestamp("ns", "UTC"), nanos),
+        1000: ("double", 0.1),
+        1001: ("decimal", Decimal("-1.25")),
+        1002: ("decimal", None),
+        1003: ("fixed", b"k" * 16),
+        1004: ("fixed", b"v" * 16),
+        1005: ("timestamp-nanos", nanos),
     }
+
+
+OPTIONAL_BOUNDS = {
+    "type": "array", "logicalType": "map", "items": record(("key", "int", 126), ("value", ["null", "bytes"], 127)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("field", "said"),
     [
-        (("file_path", "bytes", 100), "field 100 has the type large_binary"),
-        (("lower_bounds", {"type": "map", "values": "bytes", "key-id": 126, "value-id": 127}, 125), "field 125 has"),
+        (("file_path", "bytes", 100), "field 100 has the type bytes"),
+        (("lower_bounds", OPTIONAL_BOUNDS, 125), "field 125 has the type array<record>"),
+        (("lower_bounds", {"type": "map", "values": "bytes", "key-id": 126, "value-id": 127}, 125), "map"),
         (("path", "string", 99), "field 100 is missing"),
-        (("partition", record(("x", record(("y", "int", 9), name="r9"), 8), name="r8"), 102), "field 102 has the type"),
+        (("partition", record(("x", record(("y", "int", 9), name="r9"), 8), name="r8"), 102), "nested types"),
     ],
-    ids=["another type", "another map", "none", "a partition of structs"],
+    ids=["another type", "bounds that may be null", "a map of texts", "none", "a partition of structs"],
 )
 def test_a_schema_without_the_fields_of_the_spec_is_refused(tmp_path: Path, field: Any, said: str) -> None:
     fields = {
@@ -108,5 +112,5 @@ def test_a_schema_without_the_fields_of_the_spec_is_refused(tmp_path: Path, fiel
     fields[field[0]] = field[1:]
     file = record(*((name, *each) for name, each in fields.items()), name="r2")
     write_avro(tmp_path / "m.avro", record(("status", "int", 0), ("data_file", file, 2)), [])
-    with pytest.raises(UndecodableError, match=said):
+    with pytest.raises((LookupError, ValueError), match=said):
         list(read_manifest_entries(local_io(), str(tmp_path / "m.avro")))

@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import Final, TypeVar
 
 import pydantic
-from pyiceberg.exceptions import DynamoDbError, ResolveError
+from pyiceberg.exceptions import DynamoDbError
 from pyiceberg.io import InputFile
 from pyiceberg.serializers import Compressor
 
@@ -135,7 +135,7 @@ _PIECE_BYTES: Final = 1 << 20
 Decoded = TypeVar("Decoded")
 
 _DAMAGE: Final = (
-    ArithmeticError, AttributeError, EOFError, LookupError, RecursionError, ResolveError, TypeError, UndecodableError,
+    ArithmeticError, AttributeError, EOFError, LookupError, RecursionError, TypeError, UndecodableError,
     ValueError,
 )  # fmt: skip
 

@@ -4,7 +4,7 @@ Read in this order:
 
 - `manifest_reader`: manifests and entries as values, inherited fields filled in
 - `manifest_avro`: their Avro records, by field id
-- `avro_types`: an Avro schema as readers and Arrow types
+- `avro_types`: an Avro schema as readers of values
 - `avro_container`: blocks, codecs and primitive values, bounded
 - `manifest_values`: column bounds and partition values that compare
 """

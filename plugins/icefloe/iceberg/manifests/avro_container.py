@@ -4,9 +4,8 @@ Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-file
 """
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final, Self, TypeVar
 
@@ -29,13 +28,15 @@ def decompressed(content: bytes, codec: str) -> bytes:
     >>> decompressed(zlib.compress(b"rows")[2:-4], "deflate")
     b'rows'
     """
+    _check_size(len(content))
     match codec:
         case "null":
-            return _bounded(content)
+            return content
         case "deflate":
             inflater = zlib.decompressobj(wbits=-15)
             # One byte more than allowed is enough to see that there is too much.
-            plain = _bounded(inflater.decompress(content, MAX_BLOCK_BYTES + 1))
+            plain = inflater.decompress(content, MAX_BLOCK_BYTES + 1)
+            _check_size(len(plain))
             if not inflater.eof:
                 raise EOFError("a block ends before its compressed bytes do")
             return plain
@@ -44,11 +45,6 @@ def decompressed(content: bytes, codec: str) -> bytes:
         case "zstandard":
             return _unzstd(content)
     raise ValueError(f"icefloe does not read the codec {codec!r}")
-
-
-def _bounded(content: bytes) -> bytes:
-    _check_size(len(content))
-    return content
 
 
 def _check_size(size_bytes: int) -> None:
@@ -81,12 +77,12 @@ def _unzstd(content: bytes) -> bytes:
     return b"".join(chunks)
 
 
-MAX_VALUES: Final = 1 << 16
+MAX_VALUES: Final = 1 << 13
 """The most values of one row outside of arrays and maps, counted by the schema."""
 _PADDING: Final = bytes(8 * MAX_VALUES)
 """Covers the numbers that a row reads after the last byte: zeros are numbers of one byte each."""
 _MOST_ELEMENTS: Final = 1 << 21
-"""The most values in arrays and maps of one row: each is an object of about 100 bytes until its batch is done."""
+"""The most values in arrays and maps of one row: each is an object of about 100 bytes."""
 
 _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
 
@@ -96,13 +92,15 @@ Row = TypeVar("Row")
 class AvroDecoder:
     """PyIceberg's decoder, kept within its bytes, whose end it does not check."""
 
-    __slots__ = ("_limit", "_read", "_read_ints", "num_elements", "read_boolean", "read_int", "tell")
+    __slots__ = (
+        "_left_elements", "_limit", "_num_elements", "_read", "_read_ints", "read_boolean", "read_int", "tell",
+    )  # fmt: skip
 
     def __init__(self, content: bytes) -> None:
         # Padding covers the numbers of a row that begins inside; `check` refuses values that ended outside.
         decoder = new_decoder(content + _PADDING)
-        self._limit = len(content)
-        self.num_elements = 0  # values in arrays and maps of the present row
+        self._limit = self._left_elements = len(content)
+        self._num_elements = 0  # values in arrays and maps of the present row
         self._read, self._read_ints = decoder.read, decoder.read_ints
         self.tell, self.read_boolean, self.read_int = decoder.tell, decoder.read_boolean, decoder.read_int
 
@@ -110,7 +108,7 @@ class AvroDecoder:
         """Read so many rows, which must end at the last byte."""
         self._require(count)
         for _ in range(count):
-            self.num_elements = 0
+            self._num_elements = 0
             row = read(self)
             self.check()
             yield row
@@ -137,32 +135,33 @@ class AvroDecoder:
 
     def read_bytes(self) -> bytes:
         """Bytes whose number comes before them."""
-        size_bytes = self.read_int()
-        if not 0 <= size_bytes <= self._limit - self.tell():
-            raise self._ended(size_bytes)
-        return self._read(size_bytes)
+        return self.read_fixed(self.read_int())
 
     def read_text(self) -> str:
         """UTF-8, as ``read_bytes``."""
         return self.read_bytes().decode()
 
-    def read_ints(self, count: int) -> Sequence[int]:
-        """That many numbers, of which there are not more than bytes."""
-        if count > len(_PADDING):
-            raise ValueError(f"a map has {count} numbers, more than {len(_PADDING)}")
-        found = self._read_ints(count)
-        self.check()
+    def read_numbered_numbers(self) -> Sequence[int]:
+        """Keys and values of a map, one after the other: most such maps of a manifest are of no use to planning."""
+        found: list[int] = []
+        while count := self.elements(2):
+            for left in range(2 * count, 0, -MAX_VALUES):
+                found += self._read_ints(min(left, MAX_VALUES))
+                self.check()
         return found
 
-    def read_numbered_bytes(self, count: int, found: dict[int, bytes]) -> None:
-        """Adds that many numbers, each with bytes."""
+    def read_numbered_bytes(self) -> Mapping[int, bytes]:
+        """A map of numbers to bytes."""
         # Bound here, as a manifest has a hundred for each file.
         read_int, tell, read, limit = self.read_int, self.tell, self._read, self._limit
-        for _ in range(count):
-            key, size_bytes = read_int(), read_int()
-            if not 0 <= size_bytes <= limit - tell():
-                raise self._ended(size_bytes)
-            found[key] = read(size_bytes)
+        found: dict[int, bytes] = {}
+        while count := self.elements(2):
+            for _ in range(count):
+                key, size_bytes = read_int(), read_int()
+                if not 0 <= size_bytes <= limit - tell():
+                    raise self._ended(size_bytes)
+                found[key] = read(size_bytes)
+        return found
 
     def elements(self, width: int) -> int:
         """The number of elements in the next block of an array or map, each of ``width`` values; 0 at the end."""
@@ -171,11 +170,12 @@ class AvroDecoder:
             # The size of these elements in bytes follows.
             count = -count
             self.read_int()
-        # Each takes at least one byte: no other schema is read.
-        if count > self._limit - self.tell():
+        # Each takes at least one byte in what Iceberg's writers make.
+        self._left_elements -= count
+        if self._left_elements < 0:
             raise self._ended(count)
-        self.num_elements += count * width
-        if self.num_elements > _MOST_ELEMENTS:
+        self._num_elements += count * width
+        if self._num_elements > _MOST_ELEMENTS:
             raise ValueError(f"a row has more than {_MOST_ELEMENTS} values in arrays and maps")
         return count
 
@@ -198,86 +198,50 @@ _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _LONGEST_VARINT: Final = 10
 _MAX_HEADER_BYTES: Final = 32 << 20
-_MAX_BLOCKS: Final = 1 << 21
-"""The most blocks of a file. The place of a block takes about 100 bytes, a block without rows 18 bytes of the file."""
-_UNDECODABLE: Final = (
-    EOFError, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, RecursionError, SystemError,
-    zlib.error,
-)  # fmt: skip
-"""Arrow's decompressors raise OSError; no file is open here."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AvroBlock:
-    """One block, still encoded."""
-
-    content: memoryview
-    num_rows: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AvroContainer:
-    """The parts of a file."""
-
-    schema: str
-    codec: str
-    blocks: tuple[AvroBlock, ...]
-
-    @classmethod
-    def of(cls, content: bytes) -> Self:
-        """The parts of a whole file."""
-        with decoding():
-            metadata, start = _header(content[:_MAX_HEADER_BYTES])
-            return cls(
-                schema=metadata["avro.schema"].decode(),
-                codec=metadata.get("avro.codec", b"null").decode(),
-                blocks=tuple(_blocks(content, start)),
-            )
-
-    def rows(self, block: AvroBlock) -> bytes:
-        """The encoded rows of a block, decompressed."""
-        with decoding():
-            _check_size(len(block.content))
-            return decompressed(bytes(block.content), self.codec)
 
 
 @contextmanager
 def decoding() -> Iterator[None]:
-    """Run a block that decodes bytes of a file."""
+    """Run a block that decodes bytes of a file: errors that look like one of a disk or of Python are damage, too."""
     try:
         yield
-    except _UNDECODABLE as cause:
+    except (OSError, SystemError, zlib.error) as cause:  # OSError is from Arrow's decompressors: no file is open here
         raise UndecodableError(f"{type(cause).__name__}: {one_line(cause)}") from cause
 
 
-def _header(content: bytes) -> tuple[dict[str, bytes], int]:
-    """The metadata, and the offset of the first block."""
-    decoder = AvroDecoder(content)
-    if decoder.read_fixed(len(_MAGIC)) != _MAGIC:
-        raise ValueError("it does not begin as an Avro file does")
-    metadata = {}
-    for _ in decoder.sequence(2):
-        key = decoder.read_bytes().decode()
-        metadata[key] = decoder.read_bytes()
-    decoder.read_fixed(_SYNC_BYTES)
-    return metadata, decoder.tell()
+class AvroContainer:
+    """A whole file.
 
+    Attributes:
+        schema: of its rows, in JSON.
+    """
 
-def _blocks(content: bytes, start: int) -> Iterator[AvroBlock]:
-    sync, end, found = content[start - _SYNC_BYTES : start], len(content), 0
-    while start < end:
-        # Only the two numbers at its start. The marker after the block shows that they are right; nothing is
-        # decompressed. Zeros end a number that the file cuts: PyIceberg's decoder would read on.
-        decoder = new_decoder(content[start : start + 2 * _LONGEST_VARINT] + bytes(2))
-        num_rows, size_bytes = decoder.read_int(), decoder.read_int()
-        offset = start + decoder.tell()
-        stop = offset + size_bytes
-        is_inside = num_rows >= 0 and 0 <= size_bytes <= end - offset - _SYNC_BYTES
-        if not is_inside or content[stop : stop + _SYNC_BYTES] != sync:
-            raise ValueError(f"the block at byte {start} does not have the size that it says")
-        start = stop + _SYNC_BYTES
-        if num_rows or size_bytes:
-            found += 1
-            if found > _MAX_BLOCKS:
-                raise ValueError(f"it has more than {_MAX_BLOCKS} blocks")
-            yield AvroBlock(content=memoryview(content)[offset:stop], num_rows=num_rows)
+    def __init__(self, content: bytes) -> None:
+        decoder = AvroDecoder(content[:_MAX_HEADER_BYTES])
+        if decoder.read_fixed(len(_MAGIC)) != _MAGIC:
+            raise ValueError("it does not begin as an Avro file does")
+        metadata = {}
+        for _ in decoder.sequence(2):
+            key = decoder.read_text()
+            metadata[key] = decoder.read_bytes()
+        self.schema = metadata["avro.schema"].decode()
+        self._codec = metadata.get("avro.codec", b"null").decode()
+        self._sync = decoder.read_fixed(_SYNC_BYTES)
+        self._content, self._start = content, decoder.tell()
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Number of rows and encoded rows of each block."""
+        start, end = self._start, len(self._content)
+        while start < end:
+            # Only the two numbers at its start. The marker after the block shows that they are right.
+            # Zeros end a number that the file cuts: PyIceberg's decoder would read on.
+            decoder = new_decoder(self._content[start : start + 2 * _LONGEST_VARINT] + bytes(2))
+            num_rows, size_bytes = decoder.read_int(), decoder.read_int()
+            offset = start + decoder.tell()
+            stop = offset + size_bytes
+            is_inside = num_rows >= 0 and 0 <= size_bytes <= end - offset - _SYNC_BYTES
+            if not is_inside or self._content[stop : stop + _SYNC_BYTES] != self._sync:
+                raise ValueError(f"the block at byte {start} does not have the size that it says")
+            start = stop + _SYNC_BYTES
+            if num_rows or size_bytes:
+                yield num_rows, decompressed(self._content[offset:stop], self._codec)

@@ -5,16 +5,15 @@ Iceberg spec ("Manifests" and "Manifest lists").
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
 from pyiceberg.io import FileIO
 
 from icefloe.iceberg.catalog.file_io import stored_bytes
 from icefloe.iceberg.manifests.avro_container import AvroContainer, AvroDecoder, decoding
-from icefloe.iceberg.manifests.avro_types import FIELD_ID, row_type
+from icefloe.iceberg.manifests.avro_types import AvroType, row_type
 from icefloe.iceberg.unreadable import encrypted_file
 
 __all__ = ["FieldSummary"]
@@ -35,55 +34,16 @@ _DATA_FILE: Final = 2
 _PARTITION: Final = 102
 
 
-def _is_counts(kind: pa.DataType) -> bool:
-    return pa.types.is_map(kind) and pa.types.is_integer(kind.key_type) and pa.types.is_integer(kind.item_type)
-
-
-def _is_bounds(kind: pa.DataType) -> bool:
-    return pa.types.is_map(kind) and pa.types.is_integer(kind.key_type) and pa.types.is_large_binary(kind.item_type)
-
-
-def _is_numbers(kind: pa.DataType) -> bool:
-    return pa.types.is_large_list(kind) and pa.types.is_integer(kind.value_type)
-
-
-def _is_summaries(kind: pa.DataType) -> bool:
-    return pa.types.is_large_list(kind) and _is_record(kind.value_type, _SUMMARY)
-
-
-def _is_partition(kind: pa.DataType) -> bool:
-    return pa.types.is_struct(kind) and not any(pa.types.is_nested(field.type) for field in kind)
-
-
-def _is_file(kind: pa.DataType) -> bool:
-    return _is_record(kind, _FILE)
-
-
-def _is_record(kind: pa.DataType, kinds: "_Kinds") -> bool:
-    """True of a record; ValueError if one of its fields is missing or has another type."""
-    if not pa.types.is_struct(kind):
-        return False
-    found = _kinds_by_id(kind)
-    for field_id, is_kind in kinds.items():
-        if field_id in found and not is_kind(found[field_id]):
-            raise ValueError(
-                f"its field {field_id} has the type {found[field_id]}, which the Iceberg spec does not allow"
-            )
-        if field_id in _REQUIRED and field_id not in found:
-            raise ValueError(f"its field {field_id} is missing, which the Iceberg spec requires")
-    return True
-
-
-_number, _text, _bytes = pa.types.is_integer, pa.types.is_large_string, pa.types.is_large_binary
-_Kinds = Mapping[int, Callable[[pa.DataType], bool]]
-_SUMMARY: Final[_Kinds] = {509: pa.types.is_boolean, 510: _bytes, 511: _bytes}
-_FILE: Final[_Kinds] = {
-    134: _number, 100: _text, 101: _text, _PARTITION: _is_partition, 103: _number, 104: _number, 110: _is_counts,
-    125: _is_bounds, 128: _is_bounds, 131: _bytes, 135: _is_numbers, 142: _number, 143: _text, 144: _number,
-    145: _number,
+_COUNTS, _BOUNDS = "map<number,number>", "map<number,bytes>"
+_SUMMARY: Final = {509: "boolean", 510: "bytes", 511: "bytes"}
+_FILE: Final = {
+    134: "number", 100: "string", 101: "string", _PARTITION: "record", 103: "number", 104: "number", 110: _COUNTS,
+    125: _BOUNDS, 128: _BOUNDS, 131: "bytes", 135: "array<number>", 142: "number", 143: "string", 144: "number",
+    145: "number",
 }  # fmt: skip
-_ENTRY: Final[_Kinds] = {0: _number, 1: _number, 3: _number, _DATA_FILE: _is_file}
-_LIST: Final[_Kinds] = dict.fromkeys(MANIFEST_FIELDS.values(), _number) | {500: _text, 507: _is_summaries}
+_ENTRY: Final = {0: "number", 1: "number", 3: "number", _DATA_FILE: "record"}
+_LIST: Final = dict.fromkeys(MANIFEST_FIELDS.values(), "number") | {500: "string", 507: "array<record>"}
+"""Kinds of types by field id."""
 _REQUIRED: Final = frozenset({0, _DATA_FILE, 100, 101, _PARTITION, 103, 104, 500, 502, 509})
 
 
@@ -109,14 +69,17 @@ class RawEntry:
     snapshot_id: int | None  # that added or deleted the file; None is inherited
     sequence_number: int | None
     file: Mapping[int, Any]  # the ``data_file`` struct by field id; None if the manifest lacks a field
-    partition: Mapping[int, tuple[pa.DataType, Any]]  # type and value by partition field id
+    partition: Mapping[int, tuple[str, Any]]  # kind of its Avro type, and value, by partition field id
 
 
 def read_manifest_list(io: FileIO, location: str) -> list[dict[str, Any]]:
     """The manifests in a list: for each the values of MANIFEST_FIELDS, ``partitions`` as FieldSummary."""
     # Source: https://iceberg.apache.org/spec/#manifest-lists
+    records = _Records(io, location, _LIST, most_bytes=_MAX_LIST_BYTES)
+    if 507 in records.row.fields:
+        _require_kinds(records.row.fields[507], _SUMMARY)
     found = []
-    for row in _Records(io, location, _LIST, most_bytes=_MAX_LIST_BYTES):
+    for row in records:
         values = {name: row.get(field_id) for name, field_id in MANIFEST_FIELDS.items()}
         values["sequence_number"] = values["sequence_number"] or 0  # lists of V1 tables have none
         if values["partitions"] is not None:
@@ -132,7 +95,11 @@ def read_manifest_entries(io: FileIO, location: str) -> Iterator[RawEntry]:
     """Every entry of a manifest, DELETED ones too."""
     # Source: https://iceberg.apache.org/spec/#manifests
     records = _Records(io, location, _ENTRY, most_bytes=sys.maxsize)
-    kinds = _kinds_by_id(_kinds_by_id(_kinds_by_id(records.row.arrow)[_DATA_FILE])[_PARTITION])
+    file_type = records.row.fields[_DATA_FILE]
+    _require_kinds(file_type, _FILE)
+    kinds = {field_id: each.kind for field_id, each in file_type.fields[_PARTITION].fields.items()}
+    if any(kind == "record" or kind.endswith(">") for kind in kinds.values()):
+        raise ValueError("its partitions have values of nested types, which the Iceberg spec does not allow")
     nothing = dict.fromkeys(_FILE)
     for row in records:
         file = nothing | row[_DATA_FILE]
@@ -148,29 +115,33 @@ def read_manifest_entries(io: FileIO, location: str) -> Iterator[RawEntry]:
 class _Records:
     """The records of a file whose fields have the types of the Iceberg spec."""
 
-    def __init__(self, io: FileIO, location: str, kinds: _Kinds, *, most_bytes: int) -> None:
-        file = io.new_input(location)
-        content = stored_bytes(file, most_bytes=_MAX_BYTES)
+    def __init__(self, io: FileIO, location: str, kinds: Mapping[int, str], *, most_bytes: int) -> None:
+        content = stored_bytes(io.new_input(location), most_bytes=_MAX_BYTES)
         if len(content) > _MAX_BYTES:
             raise ValueError(f"it has more than {_MAX_BYTES} bytes, the most that icefloe reads")
         # Source: https://iceberg.apache.org/gcm-stream-spec/
         if content.startswith(b"AGS1"):
             raise encrypted_file(location)
         self._left_bytes = min(_MOST_TIMES * len(content), most_bytes)
-        self._container = AvroContainer.of(content)
         with decoding():
-            self.row = row_type(self._container.schema)
-            _is_record(self.row.arrow, kinds)
+            self._container = AvroContainer(content)
+        self.row = row_type(self._container.schema)
+        _require_kinds(self.row, kinds)
 
     def __iter__(self) -> Iterator[dict[int, Any]]:
-        for block in self._container.blocks:
-            content = self._container.rows(block)
-            self._left_bytes -= len(content)
-            if self._left_bytes < 0:
-                raise ValueError("its blocks hold more than any file of its size and kind does")
-            with decoding():
-                yield from AvroDecoder(content).rows(block.num_rows, self.row.read)
+        with decoding():
+            for num_rows, content in self._container.blocks():
+                self._left_bytes -= len(content)
+                if self._left_bytes < 0:
+                    raise ValueError("its blocks hold more than any file of its size and kind does")
+                yield from AvroDecoder(content).rows(num_rows, self.row.read)
 
 
-def _kinds_by_id(record: pa.StructType) -> dict[int, pa.DataType]:
-    return {int((field.metadata or {})[FIELD_ID.encode()]): field.type for field in record}
+def _require_kinds(record: AvroType, kinds: Mapping[int, str]) -> None:
+    """Raise if a field is missing or has another type."""
+    for field_id, kind in kinds.items():
+        found = record.fields.get(field_id)
+        if found is not None and found.kind != kind:
+            raise ValueError(f"its field {field_id} has the type {found.kind}, which the Iceberg spec does not allow")
+        if found is None and field_id in _REQUIRED:
+            raise ValueError(f"its field {field_id} is missing, which the Iceberg spec requires")

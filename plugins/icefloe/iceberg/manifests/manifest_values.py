@@ -8,7 +8,6 @@ from struct import Struct
 from typing import Any, Final
 from uuid import UUID
 
-import pyarrow as pa
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import (
     AlwaysFalse,
@@ -213,7 +212,11 @@ _NANOSECONDS: Final[Mapping[type[IcebergType], int]] = {
     TimestamptzNanoType: 1,
 }  # fmt: skip
 """Units of the numbers that are dates and times."""
-_UNITS: Final = {"ms": 1_000_000, "us": 1000, "ns": 1}
+_UNITS: Final = {
+    "date": 86_400_000_000_000, "time-micros": 1000, "timestamp-micros": 1000, "timestamp-nanos": 1,
+    "local-timestamp-micros": 1000, "local-timestamp-nanos": 1,
+}  # fmt: skip
+"""The same of Avro's logical types."""
 _OF_PYTHON: Final[Mapping[type, PrimitiveType]] = {
     bytes: BinaryType(), float: DoubleType(), Decimal: DecimalType(38, 0),
 }  # fmt: skip
@@ -243,10 +246,10 @@ def _result_type(field: PartitionField, source: PrimitiveType | None) -> Primiti
     return found if isinstance(found, PrimitiveType) else None
 
 
-def partition_value(kind: PrimitiveType | None, written: pa.DataType, value: Any) -> Constant:
-    """A partition value in its one form, whatever type its manifest gives it.
+def partition_value(kind: PrimitiveType | None, written: str, value: Any) -> Constant:
+    """A partition value in its one form, whatever kind of Avro type its manifest gives it.
 
-    >>> partition_value(DateType(), pa.int32(), 17486), partition_value(DateType(), pa.date32(), 17486)
+    >>> partition_value(DateType(), "number", 17486), partition_value(DateType(), "date", 17486)
     ('2017-11-16', '2017-11-16')
     """
     if value is None:
@@ -256,18 +259,11 @@ def partition_value(kind: PrimitiveType | None, written: pa.DataType, value: Any
     return constant_to_json(kind, _fitted(kind, written, value))
 
 
-def _nanoseconds(written: pa.DataType) -> int | None:
-    """The unit of numbers of a type; None for plain numbers."""
-    if pa.types.is_date(written):
-        return _NANOSECONDS[DateType]
-    return _UNITS[written.unit] if pa.types.is_temporal(written) else None
-
-
-def _fitted(kind: PrimitiveType, written: pa.DataType, value: Any) -> Any:
+def _fitted(kind: PrimitiveType, written: str, value: Any) -> Any:
     unit = _NANOSECONDS.get(type(kind))
     if unit is not None:
         # A number without a unit has that of the result. A date becomes the timestamp it was promoted to.
-        number, rest = divmod(index(value) * (_nanoseconds(written) or unit), unit)
+        number, rest = divmod(index(value) * _UNITS.get(written, unit), unit)
         return _whole(number, IntegerType if isinstance(kind, DateType) else LongType, rest)
     match kind:
         case IntegerType() | LongType():
