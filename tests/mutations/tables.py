@@ -27,7 +27,7 @@ TABLES: Final = (
              place=1, suite=("tests/iceberg/files/test_identical_columns.py",)),
     Mutation(name="pins move on after a gap", function="NeededSnapshots.of", kind=Kind.NEVER, place=5,
              suite=("tests/batch/open/test_pin.py",)),
-    Mutation(name="the commits since a rollback are left out", function="_Finder.since", kind=Kind.SECOND),
+    Mutation(name="the commits since a rollback are left out", function="passage:_since", kind=Kind.SECOND),
     Mutation(name="each run commits pins to the table", function="pin_moves", kind=Kind.NEVER, place=4,
              suite=("tests/batch/open/test_pin.py", "tests/iceberg/history/test_pins.py")),
     Mutation(name="a rollback over snapshots that expired is a gap", function="went_back", kind=Kind.ALWAYS,

@@ -1,11 +1,14 @@
 from collections.abc import Mapping, Sequence
+from typing import Any
+from unittest.mock import call, create_autospec
 
 import pytest
 from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from icefloe.iceberg.history.history import BranchMove, History
-from icefloe.iceberg.history.pins import NeededSnapshots, PinMoves, PipelinePins, pin_moves
+from icefloe.iceberg.history.pins import EVER_MS, NeededSnapshots, PipelinePins, pin_moves
 
 BRANCH = PipelinePins.branch_of("flights", "0123456789abcdef")
 NONE = PipelinePins(branch=BRANCH, tagged={})
@@ -31,6 +34,13 @@ def history_of(
     main = ref("branch", head)
     moves = tuple(BranchMove(snapshot_id=each, timestamp_ms=place) for place, each in enumerate(log))
     return History(table_name="nyc.flights", snapshots=snapshots, refs={"main": main, **refs}, log=moves)
+
+
+def moves(found: PipelinePins, held: NeededSnapshots) -> list[Any]:
+    """The moves that are asked of PyIceberg."""
+    managed = create_autospec(ManageSnapshots, instance=True)
+    pin_moves(found, held, managed)
+    return managed.mock_calls
 
 
 LINE = {1: None, 2: 1, 3: 2, 4: 3}
@@ -68,7 +78,7 @@ def test_nothing_is_pinned_any_more_after_a_gap_or_in_a_table_without_a_snapshot
     empty = History(table_name="nyc.flights", snapshots={}, refs={})
     for history, since_id in ((history_of({1: None, 2: 1}, 2), 99), (empty, None)):
         held = NeededSnapshots.of(history, "main", since_id=since_id)
-        assert pin_moves(PipelinePins(branch=BRANCH, tagged={NONE.tag(7): 7}), held) is None
+        assert moves(PipelinePins(branch=BRANCH, tagged={NONE.tag(7): 7}), held) == []
 
 
 def test_after_a_gap_the_way_to_the_last_pin_is_held_with_what_is_there_after_it() -> None:
@@ -102,11 +112,14 @@ def test_only_a_new_head_moves_the_pins_and_then_old_tags_go() -> None:
     )
     for since_id in (2, 3, 4):
         held = NeededSnapshots.of(history_of(LINE, 4), "main", since_id=since_id)
-        assert pin_moves(found, held) is None
+        assert moves(found, held) == []
     held = NeededSnapshots.of(history_of({**LINE, 5: 4}, 5), "main", since_id=4)
-    assert pin_moves(found, held) == PinMoves(
-        branch_head_id=5, kept_snapshots=2, new_tags={NONE.tag(5): 5}, old_tags=(NONE.tag(2), NONE.tag(3))
-    )
+    assert moves(found, held) == [
+        call.create_branch(5, BRANCH, max_ref_age_ms=EVER_MS, min_snapshots_to_keep=2),
+        call.create_tag(5, NONE.tag(5), max_ref_age_ms=EVER_MS),
+        call.remove_tag(NONE.tag(2)),
+        call.remove_tag(NONE.tag(3)),
+    ]
 
 
 @pytest.mark.parametrize("kept", [1, None])
@@ -114,8 +127,9 @@ def test_a_branch_that_keeps_too_few_snapshots_is_set_again(kept: int | None) ->
     tags = {NONE.tag(each): ref("tag", each) for each in (3, 4)}
     history = history_of(LINE, 4, **{BRANCH: ref("branch", 4, kept)}, **tags)
     held = NeededSnapshots.of(history, "main", since_id=3)
-    moves = pin_moves(PipelinePins.of(history, BRANCH), held)
-    assert moves == PinMoves(branch_head_id=4, kept_snapshots=2, new_tags={}, old_tags=())
+    assert moves(PipelinePins.of(history, BRANCH), held) == [
+        call.create_branch(4, BRANCH, max_ref_age_ms=EVER_MS, min_snapshots_to_keep=2)
+    ]
 
 
 def test_names_of_others_are_not_its_own() -> None:

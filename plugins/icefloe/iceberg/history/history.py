@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyiceberg.table import Table
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from icefloe.errors import TerminalError
@@ -88,6 +88,15 @@ class CursorDistance:
 
     skipped: Commits
     repeated: Commits
+
+
+_MAX_SNAPSHOT_AGE: Final = "history.expire.max-snapshot-age-ms"
+_MIN_SNAPSHOTS: Final = "history.expire.min-snapshots-to-keep"
+_MAX_REF_AGE: Final = "history.expire.max-ref-age-ms"
+_EVER: Final = 2**63 - 1
+_DEFAULTS: Final = {_MAX_SNAPSHOT_AGE: 5 * 24 * 60 * 60 * 1000, _MIN_SNAPSHOTS: 1, _MAX_REF_AGE: _EVER}
+_LATEST: Final = 253_402_300_799_999
+"""The last millisecond that can be written as a date; Iceberg's own "never" is far later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,23 +207,19 @@ class History:
         Args:
             is_loading: the cursor's snapshot is delivered only in part; it counts too, its rows are unknown.
         """
-        pending = self.commits_behind(branch=branch, cursor_snapshot_id=cursor_snapshot_id)
+        newest = self.head(branch)
+        lineage = self.lineage(newest.snapshot_id) if newest else []
+        pending = lineage[::-1] if cursor_snapshot_id is None else commits_after(lineage, cursor_snapshot_id)
         if pending is None:
             return Lag(snapshots=None, rows=None)
         commits = Commits.of(pending)
-        oldest = self.snapshots.get(cursor_snapshot_id or -1) if is_loading else next(iter(pending), None)
+        first = next((snapshot for snapshot in pending if not is_replace(snapshot)), None)
+        oldest = self.snapshots.get(cursor_snapshot_id or -1) if is_loading else first
         return Lag(
             snapshots=is_loading + commits.snapshots,
             rows=None if is_loading else commits.rows,
             since_timestamp_ms=None if oldest is None else oldest.timestamp_ms,
         )
-
-    def commits_behind(self, *, branch: str, cursor_snapshot_id: int | None) -> Sequence[Snapshot] | None:
-        """The snapshots after the cursor, oldest first, no ``replace``; None if the history lacks it."""
-        newest = self.head(branch)
-        lineage = self.lineage(newest.snapshot_id) if newest else []
-        commits = lineage[::-1] if cursor_snapshot_id is None else commits_after(lineage, cursor_snapshot_id)
-        return None if commits is None else [snapshot for snapshot in commits if not is_replace(snapshot)]
 
     def cursor_distance(
         self, cursor_snapshot_id: int | None, snapshot_id: int, *, branch: str
@@ -244,7 +249,36 @@ class History:
         None if kept or missing. It holds for the present table and a call without a time or ids: the head of a branch
         is kept, a former head is not.
         """
-        return next_expiry_ms(self.snapshots, self.refs, self.properties, snapshot_id)
+        # Source: the spec, "Snapshot Retention Policy" and "Snapshot References"; RemoveSnapshots of Iceberg 1.11.
+        if snapshot_id not in self.snapshots:
+            return None
+        kept = [self._kept_by(name, ref, snapshot_id) for name, ref in self.refs.items()]
+        unreferenced = self.snapshots[snapshot_id].timestamp_ms + self._retention(_MAX_SNAPSHOT_AGE)
+        at = max((until for until in kept if until is not None), default=unreferenced)
+        return None if at > _LATEST else at
+
+    def _kept_by(self, name: str, ref: SnapshotRef, snapshot_id: int) -> int | None:
+        """Time until which a branch or tag keeps a snapshot; None if it does not lead there."""
+        lineage = list(ancestry(self.snapshots, ref.snapshot_id))[: 1 if self.is_tag(name) else None]
+        ids = [snapshot.snapshot_id for snapshot in lineage]
+        if snapshot_id not in ids:
+            return None
+        lineage = lineage[: ids.index(snapshot_id) + 1]
+        # From the head, so many snapshots are kept, then young ones up to the first that is too old.
+        by_age = lineage[max(1, ref.min_snapshots_to_keep or self._retention(_MIN_SNAPSHOTS)) :]
+        max_age_ms = ref.max_snapshot_age_ms or self._retention(_MAX_SNAPSHOT_AGE)
+        until = min((snapshot.timestamp_ms + max_age_ms for snapshot in by_age), default=_EVER)
+        if name == MAIN:
+            return until
+        # A branch can expire as a whole. The snapshot is then kept as long as any that no branch leads to.
+        ref_goes = lineage[0].timestamp_ms + (ref.max_ref_age_ms or self._retention(_MAX_REF_AGE))
+        unreferenced = lineage[-1].timestamp_ms + self._retention(_MAX_SNAPSHOT_AGE)
+        return until if until <= ref_goes else max(ref_goes, unreferenced)
+
+    def _retention(self, key: str) -> int:
+        """A table property. Not a number counts as absent: a forecast should not fail over it."""
+        value = natural(str(self.properties.get(key)))
+        return _DEFAULTS[key] if value is None else value
 
     def row_delta(self, step: Step) -> int | None:
         """Number of rows that a step adds by summaries, without the deletes of delete files; None if unknown."""
@@ -290,74 +324,3 @@ def commits_after(lineage: Sequence[Snapshot], after_snapshot_id: int) -> tuple[
 def is_replace(snapshot: Snapshot) -> bool:
     """True if a snapshot says that it changed no row."""
     return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
-
-
-_MAX_SNAPSHOT_AGE: Final = "history.expire.max-snapshot-age-ms"
-_MIN_SNAPSHOTS: Final = "history.expire.min-snapshots-to-keep"
-_MAX_REF_AGE: Final = "history.expire.max-ref-age-ms"
-_FIVE_DAYS_MS: Final = 5 * 24 * 60 * 60 * 1000
-_EVER: Final = 2**63 - 1
-_LATEST: Final = 253_402_300_799_999
-"""The last millisecond that can be written as a date; Iceberg's own "never" is far later."""
-
-
-def next_expiry_ms(
-    snapshots: Mapping[int, Snapshot],
-    refs: Mapping[str, SnapshotRef],
-    properties: Mapping[str, object],
-    snapshot_id: int,
-) -> int | None:
-    """See `History.next_expiry_ms`."""
-    # Source: the spec, "Snapshot Retention Policy" and "Snapshot References"; RemoveSnapshots of Iceberg 1.11.
-    if snapshot_id not in snapshots:
-        return None
-    max_age = _number(properties, _MAX_SNAPSHOT_AGE, _FIVE_DAYS_MS)
-    unreferenced = snapshots[snapshot_id].timestamp_ms + max_age
-    kept = [_kept_by(name, ref, snapshot_id, snapshots, properties) for name, ref in refs.items()]
-    at = max((until for until in kept if until is not None), default=unreferenced)
-    return None if at > _LATEST else at
-
-
-def kept_until_ms(timestamps_ms: list[int], *, min_snapshots: int, max_age_ms: int) -> int:
-    """Time until which a branch keeps the last of some snapshots from its head on.
-
-    It keeps ``min_snapshots`` from the head, then young ones up to the first that is too old.
-
-    >>> day = 86_400_000
-    >>> kept_until_ms([9 * day, 4 * day, 2 * day], min_snapshots=1, max_age_ms=5 * day) // day
-    7
-    >>> kept_until_ms([9 * day, 4 * day], min_snapshots=2, max_age_ms=5 * day) > 2**62
-    True
-    """
-    by_age = timestamps_ms[max(1, min_snapshots) :]
-    return min((timestamp_ms + max_age_ms for timestamp_ms in by_age), default=_EVER)
-
-
-def _kept_by(
-    name: str, ref: SnapshotRef, snapshot_id: int, snapshots: Mapping[int, Snapshot], properties: Mapping[str, object]
-) -> int | None:
-    """None if it does not lead there."""
-    lineage = list(ancestry(snapshots, ref.snapshot_id))
-    if ref.snapshot_ref_type is SnapshotRefType.TAG:
-        lineage = lineage[:1]
-    ids = [snapshot.snapshot_id for snapshot in lineage]
-    if snapshot_id not in ids:
-        return None
-    lineage = lineage[: ids.index(snapshot_id) + 1]
-    until = kept_until_ms(
-        [snapshot.timestamp_ms for snapshot in lineage],
-        min_snapshots=ref.min_snapshots_to_keep or _number(properties, _MIN_SNAPSHOTS, 1),
-        max_age_ms=ref.max_snapshot_age_ms or _number(properties, _MAX_SNAPSHOT_AGE, _FIVE_DAYS_MS),
-    )
-    if name == MAIN_BRANCH:
-        return until
-    # A branch can expire as a whole. The snapshot is then kept as long as any that no branch leads to.
-    ref_goes = lineage[0].timestamp_ms + (ref.max_ref_age_ms or _number(properties, _MAX_REF_AGE, _EVER))
-    unreferenced = lineage[-1].timestamp_ms + _number(properties, _MAX_SNAPSHOT_AGE, _FIVE_DAYS_MS)
-    return until if until <= ref_goes else max(ref_goes, unreferenced)
-
-
-def _number(properties: Mapping[str, object], key: str, default: int) -> int:
-    """Not a number counts as absent: a forecast should not fail over it."""
-    value = natural(str(properties.get(key, default)))
-    return default if value is None else value

@@ -98,12 +98,7 @@ class Passage:
         """
         if load != "changes" and after_snapshot_id is not None:
             raise ValueError(f"load={load!r} starts without a snapshot, found after_snapshot_id={after_snapshot_id}")
-        finder = _Finder(table=table, branch=branch)
-        end = (
-            table.history.snapshot(up_to_snapshot_id)
-            if was_head and up_to_snapshot_id
-            else finder.end(up_to_snapshot_id)
-        )
+        end = _end(table, branch, up_to_snapshot_id, was_head=was_head)
         if end is None:
             if after_snapshot_id is None:
                 return Passage(after_snapshot_id=None, up_to_snapshot_id=None)
@@ -113,8 +108,10 @@ class Passage:
             return Passage(after_snapshot_id=None, up_to_snapshot_id=end.snapshot_id, landing=Landing.of_load(end))
         lineage = table.history.lineage(end.snapshot_id)
         if after_snapshot_id is None:
-            return finder.from_oldest(lineage, needs_start=load == "changes")
-        return finder.since(after_snapshot_id, lineage, on_rollback=on_rollback, was_head=after_was_head)
+            return _from_oldest(table, lineage, needs_start=load == "changes")
+        return _since(
+            table, after_snapshot_id, lineage, branch=branch, was_head=after_was_head, on_rollback=on_rollback
+        )
 
     @staticmethod
     def of_tag(
@@ -180,73 +177,75 @@ class Passage:
         return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Finder:
-    table: LoadedTable
-    branch: str
-
-    def end(self, up_to_snapshot_id: int | None) -> Snapshot | None:
-        """None if the branch has no snapshot."""
-        head = self.table.history.head(self.branch)
-        if up_to_snapshot_id is None:
-            return head
-        for snapshot in [] if head is None else self.table.history.lineage(head.snapshot_id):
-            if snapshot.snapshot_id == up_to_snapshot_id:
-                return snapshot
-        end = self.table.history.snapshot(up_to_snapshot_id)
-        # The branch may have led there before it was rolled back or set to another snapshot.
-        moves = branch_log(self.table.history, self.table.log, branch=self.branch, after_snapshot_id=up_to_snapshot_id)
-        if any(self.table.history.is_ancestor(up_to_snapshot_id, move.snapshot_id) for move in moves):
-            return end
-        raise NotAnAncestorError(
-            f"snapshot {up_to_snapshot_id} of table {self.table.name} is not in the history of branch "
-            f"{self.branch!r}: end the range at a present or former head of the branch, or at an ancestor of one"
-        )
-
-    def from_oldest(self, lineage: Sequence[Snapshot], *, needs_start: bool) -> Passage:
-        """The oldest state is a landing, unless history starts with it."""
-        oldest = lineage[-1]
-        origin = origin_of(oldest, self.table.manifests)
-        if needs_start and origin is SnapshotOrigin.GAP:
-            raise self.table.history.expired(None, oldest)
-        is_landing = origin is not SnapshotOrigin.ROOT
-        commits = tuple(reversed(lineage))
-        return Passage(
-            after_snapshot_id=None,
-            up_to_snapshot_id=lineage[0].snapshot_id,
-            landing=Landing.of_load(oldest) if is_landing else None,
-            before=oldest if is_landing else None,
-            commits=commits[1:] if is_landing else commits,
-        )
-
-    def since(
-        self, after_snapshot_id: int, lineage: Sequence[Snapshot], *, on_rollback: RollbackOption, was_head: bool
-    ) -> Passage:
-        landing = None
-        before = self.table.history.snapshots.get(after_snapshot_id)
-        commits = commits_after(lineage, after_snapshot_id)
-        if commits is None:
-            # The cursor is at 3. The branch was rolled back to 1, and 4 and 5 were committed:
-            #   1 - 2 - 3        a landing on 1, which takes back 2 and 3,
-            #    `- 4 - 5        then the commits 4 and 5
-            landing = landing_of_rollback(
-                self.table, lineage, branch=self.branch, after_snapshot_id=after_snapshot_id, was_head=was_head,
-                on_rollback=on_rollback,
-            )  # fmt: skip
-            before = landing.snapshot
-            commits = commits_after(lineage, before.snapshot_id) or ()
-        elif before is None and not is_replace(commits[0]):
-            require_removed_files(commits[0], self.table.history, self.table.manifests, self.table.io)
-        return Passage(
-            after_snapshot_id=after_snapshot_id,
-            up_to_snapshot_id=lineage[0].snapshot_id,
-            landing=landing,
-            before=before,
-            commits=commits,
-        )
+def _end(table: LoadedTable, branch: str, up_to_snapshot_id: int | None, *, was_head: bool) -> Snapshot | None:
+    """None if the branch has no snapshot."""
+    history = table.history
+    if up_to_snapshot_id is None:
+        return history.head(branch)
+    head = history.head(branch)
+    end = history.snapshot(up_to_snapshot_id)
+    if was_head or (head is not None and history.is_ancestor(up_to_snapshot_id, head.snapshot_id)):
+        return end
+    # The branch may have led there before it was rolled back or set to another snapshot.
+    moves = branch_log(history, table.log, branch=branch, after_snapshot_id=up_to_snapshot_id)
+    if any(history.is_ancestor(up_to_snapshot_id, move.snapshot_id) for move in moves):
+        return end
+    raise NotAnAncestorError(
+        f"snapshot {up_to_snapshot_id} of table {table.name} is not in the history of branch "
+        f"{branch!r}: end the range at a present or former head of the branch, or at an ancestor of one"
+    )
 
 
-def landing_of_rollback(
+def _from_oldest(table: LoadedTable, lineage: Sequence[Snapshot], *, needs_start: bool) -> Passage:
+    """The oldest state is a landing, unless history starts with it."""
+    oldest = lineage[-1]
+    origin = origin_of(oldest, table.manifests)
+    if needs_start and origin is SnapshotOrigin.GAP:
+        raise table.history.expired(None, oldest)
+    is_landing = origin is not SnapshotOrigin.ROOT
+    return Passage(
+        after_snapshot_id=None,
+        up_to_snapshot_id=lineage[0].snapshot_id,
+        landing=Landing.of_load(oldest) if is_landing else None,
+        before=oldest if is_landing else None,
+        commits=tuple(reversed(lineage))[is_landing:],
+    )
+
+
+def _since(
+    table: LoadedTable,
+    after_snapshot_id: int,
+    lineage: Sequence[Snapshot],
+    *,
+    branch: str,
+    was_head: bool,
+    on_rollback: RollbackOption,
+) -> Passage:
+    landing = None
+    before = table.history.snapshots.get(after_snapshot_id)
+    commits = commits_after(lineage, after_snapshot_id)
+    if commits is None:
+        # The cursor is at 3. The branch was rolled back to 1, and 4 and 5 were committed:
+        #   1 - 2 - 3        a landing on 1, which takes back 2 and 3,
+        #    `- 4 - 5        then the commits 4 and 5
+        landing = _landing(
+            table, lineage, branch=branch, after_snapshot_id=after_snapshot_id, was_head=was_head,
+            on_rollback=on_rollback,
+        )  # fmt: skip
+        before = landing.snapshot
+        commits = commits_after(lineage, before.snapshot_id) or ()
+    elif before is None and not is_replace(commits[0]):
+        require_removed_files(commits[0], table.history, table.manifests, table.io)
+    return Passage(
+        after_snapshot_id=after_snapshot_id,
+        up_to_snapshot_id=lineage[0].snapshot_id,
+        landing=landing,
+        before=before,
+        commits=commits,
+    )
+
+
+def _landing(
     table: LoadedTable,
     lineage: Sequence[Snapshot],  # of the end, newest first; the snapshot that was left is not in it
     *,
@@ -274,14 +273,13 @@ def landing_of_rollback(
         and origin_of(oldest, table.manifests) is SnapshotOrigin.GAP
     ):
         raise history.expired(after_snapshot_id, oldest)
-    if move is None:
+    if move is None or on_rollback == "fail":
         reason = (
             "a range follows the history of one branch; choose both ends on it, or start a pipeline over by icefloe "
             "reset"
+            if move is None
+            else f"the branch was moved to snapshot {move.snapshot_id}"
         )
-        raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, up_to.snapshot_id, reason)
-    if on_rollback == "fail":
-        reason = f"the branch was moved to snapshot {move.snapshot_id}"
         raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, up_to.snapshot_id, reason)
     require_comparable_states(table.metadata, after_snapshot_id, move.snapshot_id, table=table.name)
     return Landing(

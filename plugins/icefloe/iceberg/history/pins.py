@@ -177,8 +177,7 @@ class PipelinePins:
             held = NeededSnapshots.of(
                 history, of_branch, since_id=since_id, further=further, pinned_end_id=pinned_end_id
             )
-            moves = pin_moves(found, held)
-            return None if moves is None else _managed(loaded, self.branch, moves)
+            return pin_moves(found, held, loaded.manage_snapshots())
 
         return self.of(History.of(commit_refs(table, change)), self.branch)
 
@@ -187,22 +186,18 @@ class PipelinePins:
 
         def change(loaded: Table) -> ManageSnapshots | None:
             found = self.of(History.of(loaded), self.branch)
-            moves = PinMoves(branch_head_id=None, new_tags={}, old_tags=tuple(sorted(found.tagged)))
-            return _managed(loaded, self.branch, moves) if found else None
+            managed = loaded.manage_snapshots()
+            if found.branch_head_id is not None:
+                managed.remove_branch(self.branch)
+            for name in sorted(found.tagged):
+                managed.remove_tag(name)
+            return managed if found else None
 
         commit_refs(table, change)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PinMoves:
-    branch_head_id: int | None
-    kept_snapshots: int = 0
-    new_tags: Mapping[str, int]
-    old_tags: tuple[str, ...]
-
-
-def pin_moves(found: PipelinePins, held: NeededSnapshots) -> PinMoves | None:
-    """The moves that keep the snapshots a pipeline needs; None if they are kept already."""
+def pin_moves(found: PipelinePins, held: NeededSnapshots, managed: ManageSnapshots) -> ManageSnapshots | None:
+    """Sets what keeps the snapshots a pipeline needs; None if they are kept already."""
     if held.head_id is None:
         return None
     wanted = {found.tag(snapshot_id): snapshot_id for snapshot_id in held.snapshot_ids}
@@ -211,28 +206,10 @@ def pin_moves(found: PipelinePins, held: NeededSnapshots) -> PinMoves | None:
     # Each commit takes a place in the table's metadata log, which icefloe reads: old tags go only with the next move.
     if has_branch and not new_tags:
         return None
-    return PinMoves(
-        branch_head_id=held.head_id,
-        kept_snapshots=len(held.lineage),
-        new_tags=new_tags,
-        old_tags=tuple(name for name in sorted(found.tagged) if name not in wanted),
-    )
-
-
-def _managed(table: Table, branch: str, moves: PinMoves) -> ManageSnapshots:
-    managed = table.manage_snapshots()
-    if moves.branch_head_id is not None:
-        managed.create_branch(
-            moves.branch_head_id,
-            branch,
-            max_ref_age_ms=EVER_MS,
-            min_snapshots_to_keep=moves.kept_snapshots,
-        )
-    elif branch in table.metadata.refs:
-        managed.remove_branch(branch)
-    for name, snapshot_id in moves.new_tags.items():
+    managed.create_branch(held.head_id, found.branch, max_ref_age_ms=EVER_MS, min_snapshots_to_keep=len(held.lineage))
+    for name, snapshot_id in new_tags.items():
         managed.create_tag(snapshot_id, name, max_ref_age_ms=EVER_MS)
-    for name in moves.old_tags:
+    for name in sorted(found.tagged.keys() - wanted.keys()):
         managed.remove_tag(name)
     return managed
 
@@ -242,7 +219,7 @@ def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None])
     name, catalog = table_name(table), table.catalog
     patience = Patience.of(os.environ, place=f"catalog {catalog.name!r}: branches of {name}")
 
-    def commit_once() -> Table | str | None:
+    def commit_once() -> Table | None:
         # Loaded by the catalog itself: a table of `load_table` opens files in few places, and writes none.
         loaded = catalog.load_table(table.name())
         changed = change(loaded)
@@ -252,10 +229,10 @@ def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None])
         except (CommitFailedException, CommitStateUnknownException) as cause:
             logger.info("branches and tags of table %s are not set yet: %s", name, type(cause).__name__)
             return None
-        except PermissionError:
-            return f"the metadata folder of table {name} may not be written"
-        except NotImplementedError:
-            return f"catalog {catalog.name!r} takes no commits"
+        except PermissionError as cause:
+            raise TerminalError(f"the metadata folder of table {name} may not be written") from cause
+        except NotImplementedError as cause:
+            raise TerminalError(f"catalog {catalog.name!r} takes no commits") from cause
         return loaded
 
     for pause_seconds in (0.0, *_PAUSES_SECONDS):
@@ -264,19 +241,14 @@ def commit_refs(table: Table, change: Callable[[Table], ManageSnapshots | None])
             with catalog_errors(catalog.name, f"set branches and tags of table {name}"):
                 committed = patience.wait_for(commit_once, "commit")
         except TerminalError as cause:
-            raise _refused(catalog.name, name, cause.sentence) from cause
-        if isinstance(committed, str):
-            raise _refused(catalog.name, name, committed)
+            raise TerminalError(
+                f"{cause.sentence}; pin: true needs the right to commit to table {name}: to update it in catalog "
+                f"{catalog.name!r}, and if that is no REST catalog, to write its metadata folder; grant it, or remove "
+                "pin"
+            ) from cause
         if committed is not None:
             return committed
     raise TransientError(
         f"other commits to table {name} came first {len(_PAUSES_SECONDS) + 1} times in a row, so that its snapshots "
         "could not be pinned; try again"
-    )
-
-
-def _refused(catalog: str, table: str, reason: str) -> TerminalError:
-    return TerminalError(
-        f"{reason}; pin: true needs the right to commit to table {table}: to update it in catalog {catalog!r}, and if "
-        "that is no REST catalog, to write its metadata folder; grant it, or remove pin"
     )
