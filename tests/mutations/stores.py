@@ -36,7 +36,7 @@ STORES: Final = (
              kind=Kind.WITHOUT, place=5,
              suite=(
              "tests/storage/test_dynamodb_store.py::test_a_create_whose_answer_was_lost_is_known_as_its_own_and_another_ones_is_not",)),
-    Mutation(name="a damaged value is returned", function="DynamodbStore._whole", kind=Kind.NEVER, place=1,
+    Mutation(name="a damaged value is returned", function="DynamodbStore._whole", kind=Kind.NEVER, place=2,
              suite=("tests/storage/test_dynamodb_store.py::test_a_damaged_value_is_never_returned",)),
     Mutation(name="a create whose answer was lost has failed", function="ObjectStore.create", kind=Kind.NEVER, place=1,
              suite=_STORAGE_STORE_ERRORS),

@@ -6,7 +6,7 @@ Whatever passes through the store is read there each time; only the parsing of e
 """
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -35,7 +35,6 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import FileIO
 from icefloe.sinks import change_files
 from icefloe.sinks.parquet_files import write_parquet_files
-from icefloe.storage import requests
 from simulation.catalog import FILES
 
 __all__ = ["with_kept_work"]
@@ -153,11 +152,6 @@ class _Adapter:
         self.validate_json = lru_cache(maxsize=_MOST_DOCUMENTS)(adapter.validate_json)
 
 
-def _in_this_thread(call: Callable[[Any], object], items: Iterable[Any], **_: object) -> list[object]:
-    """In place of threads: a process is one thread, and a thread costs more than what these read."""
-    return [call(item) for item in items]
-
-
 _SCHEMA_OF: Final = TableSchema.from_json
 _SHAPE_OF: Final = RowShape.of
 _REPLACED: Final = (
@@ -171,5 +165,4 @@ _REPLACED: Final = (
     (write_part, "CarryOver", _KeptCarryOver),
     (change_files, "write_parquet_files", _parquet_files),
     (documents, "_adapter", lru_cache(maxsize=64)(_Adapter)),
-    (requests, "map_in_threads", _in_this_thread),
 )

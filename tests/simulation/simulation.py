@@ -24,7 +24,7 @@ from simulation.runs import run, run_backfill
 from simulation.scenario import NAMESAKE, Keys, Scenario, pipeline_of, with_clocks
 from simulation.scheduler import Actor, Decision, Decisions, Drawn, Place, Remembered, Scheduler
 from simulation.stage import Deployment, Stage
-from simulation.store import with_index
+from simulation.store import in_one_thread, with_index
 from simulation.table import table_states
 from simulation.upkeep import act_of, reset, sweep
 from simulation.world import ROOT, Homes, World
@@ -161,8 +161,8 @@ def simulate(seed: int, decisions: Mapping[Place, Decision] | None = None) -> Tr
     try:
         clocks = dict(zip(scenario.actors, scenario.clocks, strict=True))
         with (
-            with_kept_work(), with_catalog(), with_index(), with_files_of(world), with_clocks(world.now, clocks),
-            with_divisions(),
+            with_kept_work(), in_one_thread(), with_catalog(), with_index(), with_files_of(world),
+            with_clocks(world.now, clocks), with_divisions(),
         ):  # fmt: skip
             _play(scenario, world, {name: Random(random.getrandbits(64)) for name in scenario.actors})
     except Exception as cause:  # noqa: BLE001 - whatever it is, it is a finding

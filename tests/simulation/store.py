@@ -14,6 +14,7 @@ from icefloe.errors import TransientError
 from icefloe.pipeline import pipeline_file
 from icefloe.sinks import sink
 from icefloe.sinks.sink import Sink
+from icefloe.storage import location, requests
 from icefloe.storage.dynamodb_store import CoordinatedStore
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, StoredObject, check_key
@@ -22,7 +23,7 @@ from simulation.world import ROOT, AnyHome, Home, Items, Objects, World
 from support.sinks.index_sink import IndexSink
 from support.sinks.memory_index import ConflictError, MissingIndexError
 
-__all__ = ["Killed", "Process", "SimulatedStore", "with_index"]
+__all__ = ["Killed", "Process", "SimulatedStore", "in_one_thread", "with_index"]
 
 Answer = TypeVar("Answer")
 _WRITES: Final = frozenset(["put", "create", "delete", "bulk", "replace", "create_index", "delete_index"])
@@ -137,11 +138,6 @@ class SimulatedStore(Store):
     def url(self) -> str:
         return self._url
 
-    @property
-    def requests_at_once(self) -> int:
-        """One, so that a process is one thread."""
-        return 1
-
     def child(self, prefix: str) -> Store:
         return SimulatedStore(self._process, f"{self._url}/{prefix.removesuffix('/')}", self._home)
 
@@ -241,6 +237,18 @@ def _brief(answer: object) -> object:
 _CALLS: Final = frozenset(
     ["bulk", "create_index", "delete_index", "get", "index_names", "replace", "scan"],
 )
+
+
+@contextmanager
+def in_one_thread() -> Iterator[None]:
+    """Lets a process be one thread as long as the context lasts, so that it hands the baton on at each request."""
+
+    def in_this_thread(call: Callable[[Any], object], items: Iterable[Any], **_: object) -> list[object]:
+        return [call(item) for item in items]
+
+    # Creates at once wait for each other.
+    with patch.object(requests, "map_in_threads", in_this_thread), patch.object(location, "_one_wins", lambda *_: True):
+        yield
 
 
 @contextmanager

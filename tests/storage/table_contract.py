@@ -3,7 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -11,10 +11,7 @@ import obstore
 from botocore.session import Session
 from obstore.store import MemoryStore
 
-from icefloe.storage.location import open_store
-from icefloe.storage.store import Store
 from storage.contract import Behind
-from support.servers.table_server import Table
 
 CHUNK = 350 * 2**10
 
@@ -54,23 +51,22 @@ class Attributes(Behind):
                 return value
 
     def write(self, key: str, data: bytes) -> None:
-        item: dict[str, Any] = {
-            "place": {"S": partition(self._place, self._prefix + key)}, "key": {"S": self._prefix + key},
-            "format": {"N": "1"},
-            "writer": {"S": uuid.uuid4().hex}, "size": {"N": str(len(data))},
-            "modified": {"S": datetime.now(UTC).isoformat(timespec="milliseconds")},
-        }  # fmt: skip
+        key, writer = self._prefix + key, uuid.uuid4().hex
         if len(data) <= CHUNK:
-            item["value"] = {"B": data}
-        else:
-            item["sha256"] = {"B": hashlib.sha256(data).digest()}
-            for number, start in enumerate(range(0, len(data), CHUNK)):
-                chunk = f"{item['key']['S']}~{item['writer']['S']}/{number:06d}"
-                at = partition(f"{self._place}#chunks", chunk)
-                place = {"place": {"S": at}, "key": {"S": chunk}, "modified": item["modified"]}
-                part = {"value": {"B": data[start : start + CHUNK]}}
-                self._client.put_item(TableName=self._table, Item={**place, **part})
-        self._client.put_item(TableName=self._table, Item=item)
+            self._put(self._place, key, writer, len(data), value={"B": data})
+            return
+        for number, start in enumerate(range(0, len(data), CHUNK)):
+            part = data[start : start + CHUNK]
+            name = f"{key}~{writer}/{number:06d}"
+            self._put(f"{self._place}#chunks", name, uuid.uuid4().hex, len(part), value={"B": part})
+        self._put(self._place, key, writer, len(data), sha256={"B": hashlib.sha256(data).digest()})
+
+    def _put(self, place: str, key: str, writer: str, size: int, **content: Any) -> None:
+        item = {
+            "place": {"S": partition(place, key)}, "key": {"S": key}, "format": {"N": "1"}, "writer": {"S": writer},
+            "size": {"N": str(size)}, "modified": {"S": datetime.now(UTC).isoformat(timespec="milliseconds")},
+        }  # fmt: skip
+        self._client.put_item(TableName=self._table, Item=item | content)
 
     def keys(self) -> set[str]:
         found = (key for shard in "0123456789abcdef" for key in self._keys(f"{self._place}#{shard}"))
@@ -123,16 +119,3 @@ class Both(Behind):
         large = {name for name in objects if name.rpartition("~")[0] in items}
         assert not items & objects, "a key with two homes"
         return items | objects - large
-
-
-def lose_values(store: Store, table: Table, *, hours: float) -> None:
-    """Deletes all large values, and makes their items older."""
-    for (place, key), item in list(table.items.items()):
-        if "#chunks#" in place:
-            del table.items[place, key]
-        else:
-            modified = datetime.fromisoformat(item["modified"]["S"]) - timedelta(hours=hours)
-            item["modified"] = {"S": modified.isoformat()}
-    if store.url.startswith("memory:"):
-        objects = open_store(store.url)
-        objects.delete([each.key for each in objects.list("")])

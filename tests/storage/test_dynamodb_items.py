@@ -13,10 +13,9 @@ from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store
 from icefloe.storage.options import DynamodbAccess, service_of
 from icefloe.storage.store import Store
-from storage.table_contract import lose_values
 from support.pages.blocks import ROOT
 from support.servers.careless_store import careless_store
-from support.servers.table_server import Table, table_server
+from support.servers.table_server import table_server
 
 pytestmark = pytest.mark.slow
 
@@ -130,16 +129,14 @@ RIGHTS = re.findall(r"`dynamodb:(\w+)`", (ROOT / "docs" / "deployment.md").read_
 """Operations that the documentation tells to allow."""
 
 
-def use(store: Store, table: Table) -> None:
+def use(store: Store) -> None:
     store.put("put", b"x")
     assert store.create("a/small", b"x")
     assert store.create("a/large", _LARGE)
     assert not store.create("a/small", b"y")
     assert store.get_ranges("a/large", [(0, 2)]) == [_LARGE[:2]]
     assert {each.key for each in store.list("a")} == {"a/small", "a/large"}
-    store.remove_unfinished("a", is_over=True)
-    lose_values(store, table, hours=2)
-    assert store.find("a/large") is None
+    assert store.remove_unfinished("a", is_over=True) == 0
     store.delete(["put", "a/small", "a/large"])
 
 
@@ -151,12 +148,12 @@ def test_the_documented_rights_are_enough_and_none_is_too_much(url):
         return None if operation in allowed else "AccessDeniedException"
 
     with table_server(refuse) as table:
-        use(open_store(url + uuid4().hex, options=table.options()), table)
+        use(open_store(url + uuid4().hex, options=table.options()))
         assert set(table.calls) == allowed
         for right in RIGHTS:
             allowed = set(RIGHTS) - {right}
             with pytest.raises(TerminalError, match="access to this table is denied"):
-                use(open_store(url + uuid4().hex, options=table.options()), table)
+                use(open_store(url + uuid4().hex, options=table.options()))
 
 
 def test_keys_of_amazons_s3_open_the_table_and_those_of_another_service_do_not():

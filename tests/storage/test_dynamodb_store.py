@@ -13,17 +13,19 @@ from obstore.store import MemoryStore
 from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import silence_of
 from icefloe.storage import location
-from icefloe.storage.dynamodb_items import Item, Items, StoredValues
 from icefloe.storage.location import open_store
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.object_store import ObjectStore
+from icefloe.storage.store import Store
 from storage.contract import StoreContract
-from storage.table_contract import Attributes, Both, lose_values, partition, table_client
+from storage.table_contract import Attributes, Both, partition, table_client
 from support.servers.table_server import SECRET, Table, table_server
 
 pytestmark = pytest.mark.slow
 
 
 class TestTable(StoreContract):
+    many, large_bytes = 250, 3 * 2**19
+
     @pytest.fixture
     def store(self, table: Table) -> Store:
         return open_store("dynamodb://icefloe/some folder", options=table.access)
@@ -34,6 +36,8 @@ class TestTable(StoreContract):
 
 
 class TestCoordinated(StoreContract):
+    many, large_bytes = 250, 3 * 2**19
+
     @pytest.fixture
     def bucket(self) -> str:
         return uuid4().hex
@@ -87,14 +91,14 @@ def test_a_large_value_that_others_replace_again_and_again_is_read_in_the_end(ta
     store, other = (coordinated(table, "replaced") for _ in range(2))
     store.create("a/key", LARGE)
     left = list(range(20))
-    get = StoredValues.get
+    get = ObjectStore.get
 
-    def late_get(values: StoredValues, item: Item) -> bytes:
+    def late_get(objects: ObjectStore, name: str) -> bytes:
         if left:
             other.put("a/key", LARGE + bytes([left.pop()]))
-        return get(values, item)
+        return get(objects, name)
 
-    monkeypatch.setattr(StoredValues, "get", late_get)
+    monkeypatch.setattr(ObjectStore, "get", late_get)
     assert store.get("a/key") == LARGE + bytes([0])
     assert left == []
 
@@ -185,7 +189,7 @@ def test_documents_from_before_the_store_was_coordinated_still_count(table):
     assert store.get("offsets/0.json") == b"old"
 
 
-def test_a_value_whose_writer_died_before_its_item_is_removed_when_it_is_old_or_the_batch_is_over(table):
+def test_a_value_whose_writer_died_before_its_item_is_removed_when_its_batch_is_over(table):
     bucket = uuid4().hex
     objects, store = open_store(f"memory://{bucket}"), coordinated(table, bucket)
     objects.put(f"7/part~{uuid4().hex}", b"orphan")
@@ -223,61 +227,18 @@ def test_an_item_of_a_newer_release_or_of_another_program_is_not_taken_for_one_o
         store.get("key")
 
 
-def stopped_for_a_day(monkeypatch: pytest.MonkeyPatch, table: Table, method: str, sweep: Any) -> None:
-    """Lets a sweep come between a large value and its item, as after a machine that was suspended."""
-    name = getattr(Items, method)
-
-    def late(items: Items, item: Item) -> Any:
-        monkeypatch.setattr(Items, method, name)
-        assert sweep() == 1
-        return name(items, item)
-
-    monkeypatch.setattr(Items, method, late)
-
-
-@pytest.fixture(params=["dynamodb://icefloe", "memory://"])
-def any_store(request: pytest.FixtureRequest, table: Table) -> Store:
-    return open_store(f"{request.param}{uuid4().hex}" if request.param == "memory://" else request.param,
-                      options=table.options())  # fmt: skip
-
-
-@pytest.mark.parametrize("method", ["create", "replace"])
-def test_a_value_that_a_sweep_took_before_it_was_named_is_written_again(any_store, table, monkeypatch, method):
-    if method == "replace":
-        assert any_store.create("a/key", b"small")
-    stopped_for_a_day(monkeypatch, table, method, lambda: any_store.remove_unfinished("a", is_over=True))
-    assert (any_store.create if method == "create" else any_store.put)("a/key", LARGE) in (True, None)
-    assert any_store.get("a/key") == LARGE
-    assert any_store.create("a/key", b"another") is False
-
-
-def test_a_key_whose_value_is_gone_for_good_can_be_created_again(any_store, table):
-    assert any_store.create("a/key", LARGE)
-    assert any_store.create("a/small", b"small")
-    lose_values(any_store, table, hours=0.9)
-    with pytest.raises(TransientError, match="is gone, though its item names it"):
-        any_store.get("a/key")
-    assert any_store.create("a/key", b"another") is False
-    lose_values(any_store, table, hours=0.2)
-    for read in (lambda: any_store.get("a/key"), lambda: any_store.get_ranges("a/key", [(0, 1)])):
-        with pytest.raises(KeyMissingError):
+@pytest.mark.parametrize("url", ["dynamodb://icefloe", "memory://"])
+def test_an_item_whose_value_is_gone_is_said_so_and_keeps_its_key(table, url):
+    store = open_store(f"{url}{uuid4().hex}" if url == "memory://" else url, options=table.options())
+    assert store.create("a/key", LARGE)
+    for place in [place for place in table.items if "#chunks#" in place[0]]:
+        del table.items[place]
+    if url == "memory://":
+        objects = open_store(store.url)
+        objects.delete([each.key for each in objects.list("")])
+    for read in (lambda: store.get("a/key"), lambda: store.get_ranges("a/key", [(0, 1)])):
+        with pytest.raises(TransientError, match="is gone, though its item in dynamodb://icefloe names it; restore"):
             read()
-    assert any_store.create("a/key", b"another")
-    assert (any_store.get("a/key"), any_store.get("a/small")) == (b"another", b"small")
-
-
-def test_a_writer_whose_key_was_given_to_another_one_has_not_won(any_store, table, monkeypatch):
-    create = Items.create
-
-    def stopped(items: Items, item: Item) -> bool:
-        monkeypatch.setattr(Items, "create", create)
-        assert create(items, item)
-        lose_values(any_store, table, hours=2)
-        assert any_store.find("a/key") is None
-        assert any_store.create("a/key", b"another")
-        return True
-
-    monkeypatch.setattr(Items, "create", stopped)
-    assert any_store.create("a/key", LARGE) is False
-    assert any_store.get("a/key") == b"another"
-    assert [key for place, key in table.items if "#chunks#" in place] == []
+    assert store.create("a/key", b"another") is False
+    store.put("a/key", b"another")
+    assert store.get("a/key") == b"another"

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,34 +65,23 @@ def test_the_folder_of_a_killed_process_goes_with_the_next_one_and_that_of_a_liv
 
 
 @pytest.mark.parametrize("moment", ["before it is opened", "before it is locked"])
-def test_a_folder_that_another_process_removes_before_its_lock_is_made_again(
+def test_a_folder_that_a_process_with_another_clock_removes_before_its_lock_is_an_error_that_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    removed: list[Path] = []
+    module, name = (os, "open") if moment == "before it is opened" else (fcntl, "flock")
+    do = getattr(module, name)
 
-    def removing(do: Callable[..., object]) -> Callable[..., object]:
-        def first_remove(*args: int | str | Path, **options: int) -> object:
-            new = [path for path in tmp_path.iterdir() if path.is_dir()]
-            if not removed and new:
-                removed.extend(new)
-                aged(new[0])
-                remove_left(tmp_path)
-                assert not new[0].exists()
-            return do(*args, **options)
-
-        return first_remove
-
-    if moment == "before it is opened":
-        monkeypatch.setattr(os, "open", removing(os.open))
-    else:
-        monkeypatch.setattr(fcntl, "flock", removing(fcntl.flock))
-    with task_folder("part", tmp_path) as folder:
-        monkeypatch.undo()
-        aged(folder)
+    def remove_first(*args: int | str | Path, **options: int) -> object:
+        monkeypatch.setattr(module, name, do)
+        aged(next(tmp_path.iterdir()))
         remove_left(tmp_path)
-        assert folder.exists()
-        assert len(removed) == 1
-        assert folder not in removed
+        return do(*args, **options)
+
+    monkeypatch.setattr(module, name, remove_first)
+    with pytest.raises(TransientError, match="no folder for temporary files can be made"):
+        task_folder("part", tmp_path).__enter__()
+    with task_folder("part", tmp_path) as folder:
+        assert [folder] == list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EINVAL])
@@ -106,16 +94,6 @@ def test_a_disk_that_knows_no_locks_is_used_without(
     monkeypatch.setattr(fcntl, "flock", refuse)
     with task_folder("part", tmp_path) as folder, task_folder("part", tmp_path):
         assert folder.exists()
-
-
-def test_a_disk_on_which_no_folder_stays_is_full_or_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise BlockingIOError
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(TransientError, match=r"can be made: .*each new folder was removed at once.*free space there"):
-        task_folder("part", tmp_path).__enter__()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_folders_of_others_stay(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ class RangeResult:
     @classmethod
     def load_all(cls, store: Store, range_ids: Sequence[int]) -> list[Self | None]:
         """`load` of each range, in order."""
-        return map_parallel(partial(cls.load, store), range_ids, at_once=store.requests_at_once)
+        return map_parallel(partial(cls.load, store), range_ids)
 
     @staticmethod
     def delete(store: Store, range_ids: Sequence[int]) -> None:

@@ -6,9 +6,9 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 from urllib.parse import quote, quote_plus, unquote
 
 __all__ = ["hide", "hide_environment", "names_secret", "quoted", "redacted", "redacted_foreign"]
@@ -41,8 +41,7 @@ _URL_KEY: Final = re.compile(r"(^|[._-])(ur[il]|endpoint|host|proxy)([._-]|$)|en
 _LONG_PART: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenValue:
+class HiddenValue(NamedTuple):
     """A value that is not shown."""
 
     text: str
@@ -110,7 +109,7 @@ def _of_value(key: str, value: str, *, is_secret: bool) -> Iterator[HiddenValue]
     if (scheme and "://" in value) or _URL_KEY.search(key):
         for each in _of_url(value.strip(), is_secret=is_secret):
             # The client decodes it, and may quote it so.
-            yield from dict.fromkeys((each, replace(each, text=unquote(each.text))))
+            yield from dict.fromkeys((each, each._replace(text=unquote(each.text))))
         if scheme and "://" in value:
             return
     yield HiddenValue(value, is_secret)
@@ -176,7 +175,7 @@ def _of_url(url: str, *, is_secret: bool) -> Iterator[HiddenValue]:
 _SHORTEST: Final = 4
 _SHORTEST_CORE: Final = 6
 _LONGEST: Final = 6
-"""Characters of a start: with so many, few words of a long text begin like a secret by chance."""
+"""Characters by which a form is found: with so many, few words of a long text begin like a secret by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,53 +233,8 @@ def _base64_cores(text: str) -> Iterator[str]:
                 yield from (core, quote(core, safe=""))
 
 
-class Starts:
-    """The first characters of texts, and the names of these texts.
-
-    Searching a text of 1 MB for each form of 2,048 values took 3 to 11 s of a core; this takes 0.1 to 0.3 s.
-
-    >>> starts = Starts()
-    >>> starts.add("a", ["secret-of-a", "tiny"])
-    >>> starts.add("b", ["secret-of-b"])
-    >>> [sorted(starts.names_in(text)) for text in ("a secre", "a secret", "tiny")]
-    [[], ['a', 'b'], ['a']]
-    """
-
-    def __init__(self) -> None:
-        self._names: dict[int, dict[str, set[str]]] = {}
-
-    def add(self, name: str, texts: Iterable[str]) -> None:
-        """Adds the texts of a name."""
-        for start in _starts(texts):
-            self._names.setdefault(len(start), {}).setdefault(start, set()).add(name)
-
-    def remove(self, name: str, texts: Iterable[str]) -> None:
-        """Removes the texts that were added for a name."""
-        for start in _starts(texts):
-            of_length = self._names[len(start)]
-            of_length[start].discard(name)
-            if not of_length[start]:
-                del of_length[start]
-
-    def names_in(self, text: str) -> set[str]:
-        """The names whose texts may occur."""
-        found: set[str] = set()
-        # Of "a secret" the windows are "a secr", " secre" and "secret". Each is looked up in a dictionary, so the cost
-        # does not grow with the number of values; map and filter keep the loop in C. No lock is held: names may come
-        # and go meanwhile.
-        for length, names in list(self._names.items()):
-            windows = map(text.__getitem__, map(slice, range(len(text) - length + 1), range(length, len(text) + 1)))
-            for start in set(filter(names.__contains__, windows)):
-                found |= names.get(start, set())
-        return found
-
-
-def _starts(texts: Iterable[str]) -> set[str]:
-    return {text[:_LONGEST] for text in texts}
-
-
 HIDDEN: Final = "***"
-_MOST_VALUES: Final = 2_048
+_MOST_VALUES: Final = 4_096
 _BESIDE_WORDS: Final = 12
 _PROPERTY: Final = re.compile(r"PYICEBERG_CATALOG__.*?__(.+)", re.IGNORECASE)
 _VENDOR: Final = re.compile(r"(?:AWS|AZURE|GOOGLE|GCS|GCLOUD)_.+", re.IGNORECASE)
@@ -313,34 +267,49 @@ _INPUT: Final = re.compile(r"input_value=.*?(?=, input_type=|\]|$)", re.DOTALL)
 
 
 class _Hidden:
-    """The values by last use, bounded because catalogs hand out credentials forever."""
+    """The values by last use, bounded because catalogs hand out credentials forever.
+
+    Searching a text of 1 MB for each form of 2,048 values took 3 to 11 s of a core. So values are found by the first
+    characters of their forms, which takes 0.1 to 0.3 s.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._forms: dict[bool, OrderedDict[str, Forms]] = {True: OrderedDict(), False: OrderedDict()}
-        self._starts = {True: Starts(), False: Starts()}
+        self._forms: OrderedDict[HiddenValue, Forms] = OrderedDict()
+        self._starts: dict[int, dict[str, set[HiddenValue]]] = {}
 
     def add(self, values: Iterable[HiddenValue]) -> None:
         with self._lock:
             for value in values:
                 if len(value.text.strip()) < _SHORTEST:
                     continue
-                known, starts = self._forms[value.is_secret], self._starts[value.is_secret]
-                if value.text in known:
-                    known.move_to_end(value.text)
+                if value in self._forms:
+                    self._forms.move_to_end(value)
                 else:
-                    known[value.text] = Forms.of(value.text)
-                    starts.add(value.text, known[value.text].texts)
-                if len(known) > _MOST_VALUES:
-                    oldest, forms = known.popitem(last=False)
-                    starts.remove(oldest, forms.texts)
+                    self._forms[value] = Forms.of(value.text)
+                    self._index(value)
+            if len(self._forms) > _MOST_VALUES:
+                # Half of them at once: the index is made again for those that stay.
+                for _ in range(len(self._forms) - _MOST_VALUES // 2):
+                    self._forms.popitem(last=False)
+                self._starts = {}
+                for value in self._forms:
+                    self._index(value)
 
-    def forms_for(self, text: str, *, is_secret: bool) -> list[Forms]:
-        # Not while the lock is held: a long text would hold up every other thread.
-        names = self._starts[is_secret].names_in(text)
+    def forms_for(self, text: str, *, only_secrets: bool) -> list[Forms]:
+        found: set[HiddenValue] = set()
+        # Of "a secret" the windows are "a secr", " secre" and "secret". Each is looked up in a dictionary, so the cost
+        # does not grow with the number of values; map and filter keep the loop in C. Not while the lock is held: a long
+        # text would hold up every other thread.
+        for length, values in list(self._starts.items()):
+            windows = map(text.__getitem__, map(slice, range(len(text) - length + 1), range(length, len(text) + 1)))
+            found.update(*map(values.__getitem__, filter(values.__contains__, windows)))
         with self._lock:
-            known = self._forms[is_secret]
-            return [known[name] for name in names if name in known]
+            return [self._forms[each] for each in found if each in self._forms and (each.is_secret or not only_secrets)]
+
+    def _index(self, value: HiddenValue) -> None:
+        for start in {text[:_LONGEST] for text in self._forms[value].texts}:
+            self._starts.setdefault(len(start), {}).setdefault(start, set()).add(value)
 
 
 # One for the process: a value must be hidden by code that never saw it, such as a filter of logs or an error of a task
@@ -367,7 +336,7 @@ def redacted(text: str) -> str:
     >>> redacted("refused: t0p-s3cr3t, at postgresql://me:pw@db")
     'refused: ***, at postgresql://***@db'
     """
-    return _USER_INFO.sub(f"{HIDDEN}@", _without(text, is_secret=True))
+    return _USER_INFO.sub(f"{HIDDEN}@", _without(text, only_secrets=True))
 
 
 def quoted(line: str, *, cuts: bool = True) -> str:
@@ -395,10 +364,10 @@ def redacted_foreign(text: str, *, only_secrets: bool = False) -> str:
     >>> redacted_foreign("GET https://c.example/v1?warehouse=x: 401, you sent 'Authorization: Bearer abcdefgh'")
     "GET https://c.example/v1?***: 401, you sent 'Authorization: ***'"
     """
+    text = _without(text, only_secrets=only_secrets)
     if only_secrets:
-        return _without(text, is_secret=True)
-    text = _without(redacted(text), is_secret=False)
-    text = _QUERY.sub(_without_query, text)
+        return text
+    text = _QUERY.sub(_without_query, _USER_INFO.sub(f"{HIDDEN}@", text))
     text = _INPUT.sub(f"input_value={HIDDEN}", text)
     text = _ASSIGNED.sub(rf"\1{HIDDEN}", _SCHEMES.sub(HIDDEN, text))
     return _UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else _escaped(found), text.replace("\r\n", "\n"))
@@ -419,8 +388,8 @@ def _without_query(match: re.Match[str]) -> str:
     return f"{address}{HIDDEN if shown else ''}{query[len(shown) :]}"
 
 
-def _without(text: str, *, is_secret: bool) -> str:
-    forms = _HIDDEN.forms_for(text, is_secret=is_secret)
+def _without(text: str, *, only_secrets: bool) -> str:
+    forms = _HIDDEN.forms_for(text, only_secrets=only_secrets)
     found = {form for each in forms for form in each.whole if form in text}
     cores = {core for each in forms for core in each.cores if core in text}
     # The longest first: a form inside of a longer one would leave the rest of the longer one to be read.

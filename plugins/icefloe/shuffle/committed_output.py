@@ -243,7 +243,7 @@ class MapOutputLog:
     def states(self, map_ids: Sequence[int]) -> list[MapOutputState]:
         """`current` of each, in the order given; one look-up each if nothing was voided."""
         current = partial(self._current, has_voids=self.has_voids)
-        return map_parallel(current, map_ids, at_once=self._store.requests_at_once)
+        return map_parallel(current, map_ids)
 
     def missing(self, map_ids: Sequence[int]) -> dict[int, int]:
         """Map tasks without a valid output, in the order given, with their open generation."""
@@ -278,7 +278,7 @@ class MapOutputLog:
             except CorruptMapOutputError as damage:
                 return damage
 
-        results = map_parallel(read, records, at_once=self._store.requests_at_once)
+        results = map_parallel(read, records)
         whole = [each for each in results if isinstance(each, CommittedOutput)]
         return whole, [each for each in results if isinstance(each, CorruptMapOutputError)]
 

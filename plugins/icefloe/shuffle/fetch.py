@@ -103,7 +103,7 @@ def fetch_blocks(
                 file = stack.enter_context(_on_disk(read, first, piece_bytes=max_fetch_bytes))
                 of_output = {first.output: (first, file)}
             else:
-                answers = found_or_lost(map_parallel(fetched, requests, at_once=store.requests_at_once))
+                answers = found_or_lost(map_parallel(fetched, requests))
                 of_output = {
                     piece.output: (piece, data)
                     for asked, answer in zip(requests, answers, strict=True)

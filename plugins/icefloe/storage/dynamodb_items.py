@@ -1,18 +1,21 @@
-"""The items of a place in a table, and values too large for one: objects, or chunks."""
+"""The items of a place in a table, and chunks of values that are too large for one."""
 
+import hashlib
 import re
+import uuid
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import count, islice, takewhile
+from mmap import mmap
 from pathlib import Path
 from typing import Any, Final, Self
 
 from icefloe.errors import TerminalError
 from icefloe.storage.dynamodb_table import DynamodbTable, primary_key
 from icefloe.storage.requests import Requests
-from icefloe.storage.store import ByteRange, KeyMissingError, Store, join_url, mapped_file
+from icefloe.storage.store import StoredObject, content_of, join_url
 
 MOST_INLINE_BYTES: Final = 350 * 2**10
 """Largest value that an item holds itself. An item has at most 400 KB, with the names of its attributes."""
@@ -49,7 +52,7 @@ class Item:
             "format": _FORMAT,
             "writer": self.writer,
             "size": self.size_bytes,
-            "modified": _text(self.modified),
+            "modified": self.modified.astimezone(UTC).isoformat(timespec="milliseconds"),
             **{name: data for name, data in large.items() if data is not None},
         }
 
@@ -86,6 +89,18 @@ class Items:
         self._name = table.access.table
         self._place = place
         self._requests = requests
+
+    def offered(self, key: str, content: bytes | mmap) -> Item:
+        """A new item for a value, without the value if it is too large."""
+        is_large = len(content) > MOST_INLINE_BYTES
+        return Item(
+            key=key,
+            writer=uuid.uuid4().hex,
+            size_bytes=len(content),
+            modified=self.table.now(),
+            value=None if is_large else bytes(content),
+            sha256=hashlib.sha256(content).digest() if is_large else None,
+        )
 
     def find(self, key: str, *, has_value: bool = True) -> Item | None:
         """An item as the last write left it; None if there is none."""
@@ -129,20 +144,6 @@ class Items:
         # A request that was sent twice replaces its own item.
         return Item.of(old, self.url) if old and old["writer"] != item.writer else None
 
-    def forget(self, item: Item) -> None:
-        """Deletes an item unless another write has replaced it."""
-        from botocore.exceptions import ClientError
-
-        # Every other error of a request comes as one of ours: only the condition does not hold.
-        with self._requests.counted("delete"), suppress(ClientError), self.table.asked("delete") as client:
-            client.delete_item(
-                TableName=self._name,
-                Key=primary_key(self._place, item.key),
-                ConditionExpression="#writer = :writer",
-                ExpressionAttributeNames={"#writer": "writer"},
-                ExpressionAttributeValues={":writer": item.writer},
-            )
-
     def remove(self, keys: Iterable[str]) -> Iterator[Item]:
         """Deletes items; gives those that existed, without their values, once they are gone."""
         remaining = iter(dict.fromkeys(keys))
@@ -172,95 +173,34 @@ class Items:
         return replace(item, modified=self.table.now()).to_attributes(self._place)
 
 
-class StoredValues:
-    """Large values as objects next to their keys, written once, before their items."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def put(self, item: Item, data: bytes | Path) -> None:
-        """Stores the value of an item."""
-        self._store.put(item.name, data)
-
-    def get(self, item: Item) -> bytes:
-        """The value of an item; raises KeyMissingError if it is gone."""
-        return self._store.get(item.name)
-
-    def has(self, item: Item) -> bool:
-        """False if it is gone."""
-        return self._store.size(item.name) is not None
-
-    def get_ranges(self, item: Item, ranges: Sequence[ByteRange]) -> list[bytes]:
-        """Parts of the value; the ranges end before it does. Raises as `get` does."""
-        return self._store.get_ranges(item.name, ranges)
-
-    def names(self, prefix: str) -> Iterator[tuple[str, datetime]]:
-        """The names and times of all values below a key taken as a folder."""
-        return ((each.key, each.modified) for each in self._store.list(prefix) if key_of_name(each.key) is not None)
-
-    def delete(self, names: Sequence[str]) -> None:
-        """Deletes values; missing ones are passed over."""
-        if names:
-            self._store.delete(names)
-
-
 class ChunkedValues:
-    """Large values in chunks, as items of a place of their own."""
+    """Large values of keys that are in the table alone: by name, in chunks that are items of a place of their own."""
 
-    def __init__(self, table: DynamodbTable, place: str, url: str) -> None:
-        self._table = table
-        self._place = f"{place}#chunks"
-        self._url = url
+    def __init__(self, chunks: Items) -> None:
+        self._chunks = chunks
 
-    def put(self, item: Item, data: bytes | Path) -> None:
-        """Stores the value."""
-        content = data if isinstance(data, bytes) else mapped_file(data, self._url)
-        self._table.write("write", puts=(
-            {**self._key(item.name, number), "modified": _text(item.modified),
-             "value": bytes(content[start : start + MOST_INLINE_BYTES])}
-            for number, start in enumerate(range(0, item.size_bytes, MOST_INLINE_BYTES))
-        ))  # fmt: skip
+    def put(self, name: str, data: bytes | Path) -> None:
+        """Stores a value."""
+        content = content_of(data, self._chunks.url)
+        for number, start in enumerate(range(0, len(content), MOST_INLINE_BYTES)):
+            self._chunks.replace(self._chunks.offered(
+                f"{name}/{number:06d}", bytes(content[start : start + MOST_INLINE_BYTES])
+            ))  # fmt: skip
 
-    def get(self, item: Item) -> bytes:
-        """The value; see `StoredValues`."""
-        return b"".join(self._chunk(item, number) for number in range(-(-item.size_bytes // MOST_INLINE_BYTES)))
+    def get(self, name: str) -> bytes:
+        """The value as far as there are chunks: empty if there is none."""
+        found = (self._chunks.find(f"{name}/{number:06d}") for number in count())
+        return b"".join(chunk.value or b"" for chunk in takewhile(bool, found) if chunk)
 
-    def has(self, item: Item) -> bool:
-        """False if it is gone."""
-        with suppress(KeyMissingError):
-            return bool(self.get(item))
-        return False
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """The chunks of all values below a key taken as a folder, each under the name of its value."""
+        for each in self._chunks.below(f"{prefix}/" if prefix else ""):
+            yield StoredObject(key=each.key.rpartition("/")[0], size_bytes=each.size_bytes, modified=each.modified)
 
-    def get_ranges(self, item: Item, ranges: Sequence[ByteRange]) -> list[bytes]:
-        """Parts of the value."""
-        value = self.get(item)
-        return [value[slice(*each)] for each in ranges]
-
-    def names(self, prefix: str) -> Iterator[tuple[str, datetime]]:
-        """Names and times; see `StoredValues`."""
-        found = {key.rpartition("/")[0]: modified for key, modified in self._list(f"{prefix}/" if prefix else "")}
-        return iter(found.items())
-
-    def delete(self, names: Sequence[str]) -> None:
-        """Deletes values."""
+    def delete(self, names: Iterable[str]) -> None:
+        """Deletes values; missing ones are passed over."""
         for name in names:
-            self._table.write("delete", deletes=[primary_key(self._place, key) for key, _ in self._list(f"{name}/")])
-
-    def _chunk(self, item: Item, number: int) -> bytes:
-        with self._table.asked("read") as client:
-            answer = client.get_item(
-                TableName=self._table.access.table, Key=self._key(item.name, number), ConsistentRead=True
-            )
-        if "Item" not in answer:
-            raise KeyMissingError.of(self._url, item.name)
-        return bytes(answer["Item"]["value"])
-
-    def _list(self, prefix: str) -> Iterator[tuple[str, datetime]]:
-        for page in self._table.pages(self._place, prefix, {"#key": "key", "#modified": "modified"}):
-            yield from ((each["key"], datetime.fromisoformat(each["modified"])) for each in page)
-
-    def _key(self, name: str, number: int) -> dict[str, str]:
-        return primary_key(self._place, f"{name}/{number:06d}")
+            deque(self._chunks.remove(chunk.key for chunk in self._chunks.below(f"{name}/")), maxlen=0)
 
 
 def key_of_name(name: str) -> str | None:
@@ -271,7 +211,3 @@ def key_of_name(name: str) -> str | None:
     """
     match = _LARGE_NAME.fullmatch(name)
     return None if match is None else match["key"]
-
-
-def _text(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="milliseconds")

@@ -1,24 +1,13 @@
 """A store in a table of DynamoDB, and one whose create-if-absent goes to such a table."""
 
 import hashlib
-import logging
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from icefloe.errors import TransientError
-from icefloe.storage.dynamodb_items import (
-    MOST_INLINE_BYTES,
-    ChunkedValues,
-    Item,
-    Items,
-    StoredValues,
-    key_of_name,
-)
+from icefloe.storage.dynamodb_items import ChunkedValues, Item, Items, key_of_name
 from icefloe.storage.store import (
     ByteRange,
     KeyMissingError,
@@ -28,24 +17,17 @@ from icefloe.storage.store import (
     check_folder,
     check_key,
     coalesce_ranges,
-    file_size,
+    content_of,
     join_url,
-    mapped_file,
 )
 
 Found = TypeVar("Found")
-logger = logging.getLogger(__name__)
-
-_OLD: Final = timedelta(days=1)
-"""Age at which a large value without an item is none that a living writer is about to name."""
-_GRACE: Final = timedelta(hours=1)
-"""Age at which an item without its large value is none whose writer is about to write it again."""
 
 
 class DynamodbStore(Store):
-    """A store whose keys are items. Values too large for one are written before it."""
+    """A store whose keys are items. Values too large for one are written before it, under names of their own."""
 
-    def __init__(self, items: Items, large: StoredValues | ChunkedValues) -> None:
+    def __init__(self, items: Items, large: Store | ChunkedValues) -> None:
         self._items = items
         self._large = large
 
@@ -68,20 +50,20 @@ class DynamodbStore(Store):
         def parts(item: Item) -> list[bytes]:
             if item.size_bytes < wanted[-1][1]:
                 raise RangeMissingError.of(self.url, key, item.size_bytes, wanted[-1][1])
-            value = item.value
-            return self._large.get_ranges(item, ranges) if value is None else [value[slice(*each)] for each in ranges]
+            if item.value is None and isinstance(self._large, Store):
+                return self._large.get_ranges(item.name, ranges)
+            value = self._whole(item)
+            return [value[start:stop] for start, stop in ranges]
 
         return self._read(key, parts)
 
     def put(self, key: str, data: bytes | Path) -> None:
         item = self._offered(key, data)
         if item.value is None:
-            self._large.put(item, data)
+            self._large.put(item.name, data)
         old = self._items.replace(item)
         if old is not None:
             self._discard(old)
-        if not self._keeps(item, data):
-            self._discard(item)
 
     def create(self, key: str, data: bytes | Path) -> bool:
         """True also if this very call created it and its first answer was lost."""
@@ -90,9 +72,9 @@ class DynamodbStore(Store):
             return self._items.create(item)
         if self._items.find(key, has_value=False) is not None:
             return False
-        self._large.put(item, data)
+        self._large.put(item.name, data)
         # If the item may be there although no answer says so, its value must stay.
-        is_created = self._items.create(item) and self._keeps(item, data)
+        is_created = self._items.create(item)
         if not is_created:
             self._discard(item)
         return is_created
@@ -112,43 +94,30 @@ class DynamodbStore(Store):
             yield StoredObject(key=item.key, size_bytes=item.size_bytes, modified=item.modified)
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        now = self._items.table.now()
-        removed = 0
-        for name in [name for name, modified in self._large.names(prefix) if is_over or now - modified > _OLD]:
-            # Deleted right after the look, because a slow writer may name it at any moment.
-            if not self._is_named(name):
-                self._large.delete([name])
-                removed += 1
-        return removed
+        # A value without an item may be one that a living writer is about to name, however old it is.
+        names = {each.key for each in self._large.list(prefix)} if is_over else ()
+        unnamed = [name for name in names if (key := key_of_name(name)) is not None and not self._is_named(key, name)]
+        self._large.delete(unnamed)
+        return len(unnamed)
 
-    def _discard(self, *items: Item) -> None:
-        self._large.delete([item.name for item in items if item.sha256 is not None])
-
-    def _keeps(self, item: Item, data: bytes | Path) -> bool:
-        """A value that a sweep took meanwhile is written again."""
-        if item.value is not None or self._large.has(item):
-            return True
-        self._large.put(item, data)
-        return self._is_named(item.name)
-
-    def _is_named(self, name: str) -> bool:
-        key = key_of_name(name)
-        item = None if key is None else self._items.find(key, has_value=False)
+    def _is_named(self, key: str, name: str) -> bool:
+        item = self._items.find(key, has_value=False)
         return item is not None and item.name == name
 
+    def _discard(self, *items: Item) -> None:
+        if large := [item.name for item in items if item.sha256 is not None]:
+            self._large.delete(large)
+
     def _offered(self, key: str, data: bytes | Path) -> Item:
-        url = join_url(self.url, check_key(key))
-        size_bytes = len(data) if isinstance(data, bytes) else file_size(data, url)
-        item = Item(key=key, writer=uuid.uuid4().hex, size_bytes=size_bytes, modified=self._items.table.now())
-        content = data if isinstance(data, bytes) else mapped_file(data, url) if size_bytes else b""
-        if size_bytes <= MOST_INLINE_BYTES:
-            return replace(item, value=bytes(content))
-        return replace(item, sha256=hashlib.sha256(content).digest())
+        return self._items.offered(key, content_of(data, join_url(self.url, check_key(key))))
 
     def _whole(self, item: Item) -> bytes:
         if item.value is not None:
             return item.value
-        value = self._large.get(item)
+        value = self._large.get(item.name)
+        if len(value) < item.size_bytes:
+            # It is being deleted.
+            raise KeyMissingError.of(self.url, item.name)
         if hashlib.sha256(value).digest() != item.sha256:
             raise TransientError(
                 f"the value of {join_url(self.url, item.key)} is damaged: it is not what its item says; try again, and "
@@ -161,21 +130,14 @@ class DynamodbStore(Store):
         while (item := self._items.find(check_key(key))) is not None:
             # Another writer may replace the item now, and delete its value. The next look then finds another item, so
             # each further look costs somebody a write, and only a value that its item still names is gone.
-            if item.writer != seen:
-                seen = item.writer
-                with suppress(KeyMissingError):
-                    return look(item)
-            elif self._items.table.now() - item.modified > _GRACE:
-                # Nobody is about to write it again, and as long as there is the item nobody else can.
-                logger.warning("the value of %s is gone: its item is deleted", join_url(self.url, key))
-                self._items.forget(item)
-            else:
+            if item.writer == seen:
                 raise TransientError(
-                    f"the value of {join_url(self.url, key)} is gone, though its item names it; restore it, or try "
-                    "again an hour after it was written: it then counts as never written",
-                    url=self.url,
-                    key=key,
-                )
+                    f"the value of {join_url(self.url, key)} is gone, though its item in "
+                    f"{self._items.table.access.url} names it; restore it, or delete the item", url=self.url, key=key,
+                )  # fmt: skip
+            seen = item.writer
+            with suppress(KeyMissingError):
+                return look(item)
         raise KeyMissingError.of(self.url, key)
 
 
@@ -191,10 +153,6 @@ class CoordinatedStore(Store):
     @property
     def url(self) -> str:
         return self._objects.url
-
-    @property
-    def requests_at_once(self) -> int:
-        return self._objects.requests_at_once
 
     @property
     def created_in(self) -> str:

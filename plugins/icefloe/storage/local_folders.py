@@ -1,6 +1,5 @@
 """The local disks of a task: Spark's folders, and temporary ones that go with their process."""
 
-import errno
 import fcntl
 import os
 import re
@@ -22,8 +21,6 @@ _SUFFIX: Final = ".task"
 _OURS: Final = re.compile(r"icefloe-[a-z]+-[a-z0-9_]+\.task")
 _YOUNG_SECONDS: Final = 60.0
 """A folder that changed within this time may belong to a process on another machine: some mounts hide its lock."""
-_TRIES: Final = 20
-"""New folders that others may remove before they are locked: more, and something else is wrong with the disk."""
 
 
 def local_folders() -> tuple[Path | None, ...]:
@@ -59,7 +56,12 @@ def task_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
         with on_local_disk("no folder for temporary files can be made"):
             place = Path(parent or local_folders()[0] or tempfile.gettempdir())
             remove_left(place)
-            folder = _locked_folder(f"icefloe-{purpose}-", place, owned)
+            # What cannot be removed in the end is removed like the folder of a dead process.
+            made = tempfile.TemporaryDirectory(
+                prefix=f"icefloe-{purpose}-", suffix=_SUFFIX, dir=place, ignore_cleanup_errors=True
+            )
+            folder = Path(owned.enter_context(made))
+            _lock(folder, owned)
         yield folder
 
 
@@ -95,34 +97,17 @@ def _remove_if_left(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _locked_folder(prefix: str, place: Path, owned: ExitStack) -> Path:
-    for _ in range(_TRIES):
-        with ExitStack() as held:
-            # What cannot be removed in the end is removed like the folder of a dead process.
-            made = tempfile.TemporaryDirectory(prefix=prefix, suffix=_SUFFIX, dir=place, ignore_cleanup_errors=True)
-            folder = Path(held.enter_context(made))
-            if _is_locked(folder, held):
-                owned.push(held.pop_all())
-                return folder
-    raise FileNotFoundError(errno.ENOENT, "each new folder was removed at once", str(place))
-
-
-def _is_locked(folder: Path, held: ExitStack) -> bool:
-    """False: another process found it first, and removes it."""
+def _lock(folder: Path, owned: ExitStack) -> None:
     # The lock goes with the process, however that ends. Numbers of processes would not tell: containers that share a
     # disk do not know those of each other. Nor does an age alone: the clock of another process may be wrong.
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    held.callback(os.close, descriptor)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    owned.callback(os.close, descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
+        raise
     except OSError:
         # This disk knows no locks, whatever error it says that by: nobody can lock a folder to remove it either.
         pass
-    with suppress(FileNotFoundError):
-        return os.path.samestat(folder.stat(), os.fstat(descriptor))
-    return False
+    # A process whose clock is ahead may have removed it before.
+    folder.stat()

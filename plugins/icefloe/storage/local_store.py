@@ -110,7 +110,7 @@ class LocalStore(ObjectStore):
         return is_new
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        waiting = [_folder_of(prefix)]
+        waiting = [check_folder(prefix.removesuffix("/")) if prefix else ""]
         with self._asked("list", "list", prefix):
             while waiting:
                 # The last one first: the system soon ends the way through a folder that is inside itself.
@@ -118,17 +118,6 @@ class LocalStore(ObjectStore):
                 values, folders = _level(self._path(here), here)
                 waiting += folders
                 yield from values
-
-    def list_here(self, prefix: str) -> Iterator[StoredObject]:
-        yield from self._listed(prefix)[0]
-
-    def folders(self, prefix: str) -> set[str]:
-        return set(self._listed(prefix)[1])
-
-    def _listed(self, prefix: str) -> tuple[Sequence[StoredObject], Sequence[str]]:
-        folder = _folder_of(prefix)
-        with self._asked("list", "list", prefix):
-            return _level(self._path(folder), folder)
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
         with self._place.faults("delete", prefix):
@@ -227,10 +216,6 @@ class LocalStore(ObjectStore):
 
 def _no_library() -> Never:
     raise AssertionError("local disk was asked by obstore")
-
-
-def _folder_of(prefix: str) -> str:
-    return check_folder(prefix.removesuffix("/")) if prefix else ""
 
 
 def _level(folder: Path, key: str) -> tuple[list[StoredObject], list[str]]:

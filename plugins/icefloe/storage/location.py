@@ -19,7 +19,7 @@ from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.redaction.hidden import hide, hide_environment
 from icefloe.storage.clients import RemoteClients
-from icefloe.storage.dynamodb_items import ChunkedValues, Items, StoredValues
+from icefloe.storage.dynamodb_items import ChunkedValues, Items
 from icefloe.storage.dynamodb_store import CoordinatedStore, DynamodbStore
 from icefloe.storage.dynamodb_table import opened_table
 from icefloe.storage.local_store import LocalStore
@@ -59,12 +59,11 @@ def probe(store: Store, *, way_out: str = _WAY_OUT, is_new: bool = True) -> None
     """
     key = f"{PROBE}{uuid.uuid4().hex}"
     put_key, race_key = f"{key}-put", f"{key}-race"
-    races = is_new and store.requests_at_once > 1
-    keys = [key, *([put_key] if store.created_in else []), *([race_key] if races else [])]
+    keys = [key, *([put_key] if store.created_in else []), *([race_key] if is_new else [])]
     try:
         store.create(key, b"first")
         is_kept = not store.create(key, b"second") and store.get(key) == b"first"
-        if not is_kept or (races and not _one_wins(store, race_key)):
+        if not is_kept or (is_new and not _one_wins(store, race_key)):
             raise TerminalError(
                 f"the store {store.url} ignores create-if-absent, which keeps two runs apart: a second create of one "
                 f"key succeeded; use local disk, S3, GCS, Azure or a service whose conditional puts work, {way_out}",
@@ -213,7 +212,7 @@ def _table(
     """Large values are among its objects, if there are any."""
     hide_environment(os.environ)
     table = opened_table(DynamodbAccess.of(url, options, os.environ), patience)
-    large = ChunkedValues(table, place, store_url) if objects is None else StoredValues(objects)
+    large = objects or ChunkedValues(Items(table, f"{place}#chunks", store_url, requests))
     return DynamodbStore(Items(table, place, store_url, requests), large)
 
 

@@ -1,13 +1,12 @@
 """Stores on obstore: memory, S3, GCS and Azure; the base of local disk."""
 
-import mmap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import obstore
 from obstore import exceptions
@@ -16,7 +15,7 @@ from obstore import store as stores
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.patience import answer_within
 from icefloe.storage.clients import RemoteClients
-from icefloe.storage.requests import RequestKind, Requests, map_parallel
+from icefloe.storage.requests import AT_ONCE, RequestKind, Requests, map_parallel
 from icefloe.storage.store import (
     ByteRange,
     KeyMissingError,
@@ -26,15 +25,12 @@ from icefloe.storage.store import (
     check_folder,
     check_key,
     coalesce_ranges,
+    content_of,
     cut_ranges,
     file_size,
     join_url,
-    mapped_file,
 )
 from icefloe.storage.store_errors import StorePlace
-
-if TYPE_CHECKING:
-    from obstore import ListResult, ObjectMeta
 
 Found = TypeVar("Found")
 
@@ -139,8 +135,7 @@ class ObjectStore(Store):
         while chunk := [check_key(key) for key in islice(remaining, _KEYS_PER_DELETE)]:
             # Some stores stop at the first key without a value, and do not say which others they deleted.
             if not self._delete(chunk):
-                at_once = 1 if self._clients is None else self.requests_at_once
-                map_parallel(lambda key: self._delete([key]), chunk, at_once=at_once)
+                map_parallel(lambda key: self._delete([key]), chunk, at_once=1 if self._clients is None else AT_ONCE)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         folder = check_folder(prefix.removesuffix("/")) if prefix else None
@@ -148,18 +143,8 @@ class ObjectStore(Store):
             for number, chunk in enumerate(obstore.list(self._connect(), folder, chunk_size=1_000)):
                 # A page is a request. The first one is counted already.
                 self._requests.add({"list": min(number, 1)})
-                yield from map(_stored, chunk)
-
-    def list_here(self, prefix: str) -> Iterator[StoredObject]:
-        yield from map(_stored, self._list_level(prefix)["objects"])
-
-    def folders(self, prefix: str) -> set[str]:
-        return {*self._list_level(prefix)["common_prefixes"]}
-
-    def _list_level(self, prefix: str) -> "ListResult[Sequence[ObjectMeta]]":
-        folder = check_folder(prefix.removesuffix("/")) if prefix else None
-        with self._asked("list", "list", prefix):
-            return obstore.list_with_delimiter(self._connect(), folder)
+                for each in chunk:
+                    yield StoredObject(key=each["path"], size_bytes=each["size"], modified=each["last_modified"])
 
     def _size_at(self, key: str) -> int:
         return int(obstore.head(self._present(key), key)["size"])
@@ -181,10 +166,9 @@ class ObjectStore(Store):
         """AlreadyExistsError if there is one."""
         if self._clients is None or size_bytes <= _MOST_AT_A_LOOK_BYTES:
             target = self._present(key)
-            content: bytes | Path | mmap.mmap = data
         else:
             target = self._clients.upload_of(size_bytes)
-            content = data if isinstance(data, bytes) else mapped_file(data, join_url(self.url, key))
+        content = content_of(data, join_url(self.url, key))
         # Only one request can be conditional: obstore completes an upload in parts whatever is there.
         obstore.put(target, key, content, mode="create", use_multipart=False)
 
@@ -262,7 +246,3 @@ class ObjectStore(Store):
     def _present(self, key: str) -> stores.ObjectStore:
         check_key(key)
         return self._connect()
-
-
-def _stored(listed: "ObjectMeta") -> StoredObject:
-    return StoredObject(key=listed["path"], size_bytes=listed["size"], modified=listed["last_modified"])

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final, Self
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.storage.requests import AT_ONCE
 
 __all__ = ["KeyMissingError", "RangeMissingError", "Store", "StoredObject", "join_url"]
 
@@ -67,9 +66,11 @@ def file_size(path: Path, url: str) -> int:
         return path.stat().st_size
 
 
-def mapped_file(path: Path, url: str) -> mmap.mmap:
-    """The content, mapped into memory: the system can take the file's pages back at any time."""
-    with _reading(path, url), path.open("rb") as file:
+def content_of(data: bytes | Path, url: str) -> bytes | mmap.mmap:
+    """A value's bytes. A file is mapped into memory: the system can take its pages back at any time."""
+    if isinstance(data, bytes) or not file_size(data, url):
+        return data if isinstance(data, bytes) else b""
+    with _reading(data, url), data.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
@@ -198,11 +199,6 @@ class Store(ABC):
         """URL of the store, without a final slash and without credentials."""
 
     @property
-    def requests_at_once(self) -> int:
-        """Number of independent requests that are sent at the same time."""
-        return AT_ONCE
-
-    @property
     def created_in(self) -> str:
         """Address of the table of DynamoDB in which values are created; empty if there is none."""
         return ""
@@ -253,17 +249,6 @@ class Store(ABC):
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object below a key taken as a folder, all for the empty prefix; in no order."""
 
-    def list_here(self, prefix: str) -> Iterator[StoredObject]:
-        """Every object in a key taken as a folder, and none of its folders; in no order."""
-        depth = prefix.count("/") + bool(prefix)
-        return (each for each in self.list(prefix) if each.key.count("/") == depth)
-
-    def folders(self, prefix: str) -> set[str]:
-        """The folders in a key taken as a folder, as whole keys. Local disk may name some that are empty."""
-        depth = prefix.count("/") + bool(prefix)
-        parts = (each.key.split("/") for each in self.list(prefix))
-        return {"/".join(names[: depth + 1]) for names in parts if len(names) > depth + 1}
-
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:  # noqa: ARG002 - most keep nothing
         """Removes unfinished objects that dead writers left below a folder, and returns their number.
 
@@ -291,10 +276,6 @@ class ChildStore(Store):
         return join_url(self._parent.url, self._folder)
 
     @property
-    def requests_at_once(self) -> int:
-        return self._parent.requests_at_once
-
-    @property
     def created_in(self) -> str:
         return self._parent.created_in
 
@@ -317,23 +298,14 @@ class ChildStore(Store):
         self._parent.delete(self._whole(key) for key in keys)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        return self._own(self._parent.list(self._below(prefix)))
-
-    def list_here(self, prefix: str) -> Iterator[StoredObject]:
-        return self._own(self._parent.list_here(self._below(prefix)))
-
-    def folders(self, prefix: str) -> set[str]:
-        return {each.removeprefix(f"{self._folder}/") for each in self._parent.folders(self._below(prefix))}
+        for each in self._parent.list(self._below(prefix)):
+            yield replace(each, key=each.key.removeprefix(f"{self._folder}/"))
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
         return self._parent.remove_unfinished(self._below(prefix), is_over=is_over)
 
     def _below(self, prefix: str) -> str:
         return f"{self._folder}/{prefix}" if prefix else self._folder
-
-    def _own(self, listed: Iterable[StoredObject]) -> Iterator[StoredObject]:
-        for each in listed:
-            yield replace(each, key=each.key.removeprefix(f"{self._folder}/"))
 
     def _whole(self, key: str) -> str:
         return f"{self._folder}/{check_key(key)}"

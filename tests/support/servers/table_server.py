@@ -13,7 +13,7 @@ from support.servers.serving import Answering, serving
 
 __all__ = ["SECRET", "Storm", "Table", "table_server"]
 
-PAGE_ITEMS = 500
+PAGE_ITEMS = 5
 SECRET = "testing-s3cr3t"
 """The key of the account, which a service may quote."""
 Storm = Callable[[str, dict[str, Any]], str | None]
@@ -52,7 +52,7 @@ class Table:
     def answer(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         return {
             "GetItem": self._get, "PutItem": self._put, "Query": self._query, "BatchGetItem": self._batch_get,
-            "BatchWriteItem": self._batch_write, "DeleteItem": self._delete,
+            "BatchWriteItem": self._batch_write,
         }[operation](request)  # fmt: skip
 
     def _get(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -69,14 +69,6 @@ class Table:
         _refuse_large(request["Item"])
         self.items[_key(request["Item"])] = request["Item"]
         return {"Attributes": old} if old and request.get("ReturnValues") == "ALL_OLD" else {}
-
-    def _delete(self, request: dict[str, Any]) -> dict[str, Any]:
-        assert request["ConditionExpression"] == "#writer = :writer"
-        found = self.items.get(_key(request["Key"]))
-        if found is None or found["writer"] != request["ExpressionAttributeValues"][":writer"]:
-            raise Refusal("ConditionalCheckFailedException")
-        del self.items[_key(request["Key"])]
-        return {}
 
     def _query(self, request: dict[str, Any]) -> dict[str, Any]:
         values = request["ExpressionAttributeValues"]

@@ -34,11 +34,6 @@ class FencedStore(Store):
         """See `Store`."""
         return self._store.url
 
-    @property
-    def requests_at_once(self) -> int:
-        """See `Store`."""
-        return self._store.requests_at_once
-
     def get(self, key: str) -> bytes:
         """See `Store`."""
         return self._store.get(key)

@@ -78,7 +78,7 @@ def _delete_staged(reference: BatchReference) -> int:
 
 def _delete_at_nodes(batches: Store, keys: Sequence[str]) -> None:
     """As far as the nodes answer: what stays there expires."""
-    records = map_parallel(batches.find, _records_of_nodes(keys), at_once=batches.requests_at_once)
+    records = map_parallel(batches.find, _records_of_nodes(keys))
     places: dict[str, set[str]] = {}
     for record in records:
         for address, batch in () if record is None else _node_places(record):
@@ -91,7 +91,7 @@ def _delete_at_nodes(batches: Store, keys: Sequence[str]) -> None:
 
     try:
         # Of many nodes that are away, each is waited for as long as one is.
-        map_parallel(delete_at, sorted(places), at_once=batches.requests_at_once)
+        map_parallel(delete_at, sorted(places))
     except TerminalError as error:
         logger.warning("nodes keep the files of this batch until they expire: %s", error.sentence)
 

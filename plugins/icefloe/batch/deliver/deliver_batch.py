@@ -141,7 +141,7 @@ class DeliveryRecords:
 
     def parts(self, numbers: Iterable[int]) -> list[PartDelivery | None]:
         """`part` of each number, in order."""
-        return map_parallel(self.part, numbers, at_once=self._store.requests_at_once)
+        return map_parallel(self.part, numbers)
 
     def create_part(self, delivery: PartDelivery) -> None:
         """Records the delivery of a part, unless another try was first."""

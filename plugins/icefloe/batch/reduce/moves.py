@@ -249,13 +249,12 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Ite
         with _needed(folder, keys, found[0], range_id):
             return read_moves(folder.store, *found)
 
-    at_once = folder.store.requests_at_once
     keys = [moves_key(hash_range_id) for hash_range_id in extents.hash_range_ids]
-    entries = map_parallel(entry_of, keys, at_once=at_once)
+    entries = map_parallel(entry_of, keys)
     filled = [(key, entry) for key, entry in zip(keys, entries, strict=True) if entry.length]
     # Most rows of a hash range may be of this reduce range, so not all blocks fit into memory.
     for some in _together(filled, most_bytes=folder.memory_bytes // 16):
-        yield from map_parallel(rows_of, some, at_once=at_once)
+        yield from map_parallel(rows_of, some)
 
 
 @contextmanager

@@ -69,7 +69,7 @@ class SinkFiles:
                 notes.append(f"{root.url} is not claimed by the checkpoint {checkpoint.url}: its files are left alone")
                 continue
             judge = partial(self._judge, backfill_id, checkpoint, view, files)
-            for leftover, note in map_parallel(judge, sorted(batches.items()), at_once=root.requests_at_once):
+            for leftover, note in map_parallel(judge, sorted(batches.items())):
                 found.extend(filter(None, [leftover]))
                 notes.extend(filter(None, [note]))
         return found
