@@ -16,7 +16,6 @@ from support.servers.opensearch import OpenSearch
 from support.servers.postgresql import Postgresql
 from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkCluster
-from support.servers.spark_writer import SparkWriter
 from support.servers.versitygw import Versitygw
 
 Server = TypeVar("Server")
@@ -100,16 +99,6 @@ def place(tmp_path_factory: pytest.TempPathFactory, worker_environment: WorkerEn
     folder = tmp_path_factory.mktemp("cluster")
     with or_skip(SparkCluster(folder=folder / "spark")) as cluster:
         yield ClusterPlace(cluster=cluster, folder=folder, environment=worker_environment)
-
-
-@pytest.fixture(scope="module")
-def spark(
-    tmp_path_factory: pytest.TempPathFactory, rest_catalog: RestCatalog, versitygw: Versitygw
-) -> Iterator[SparkWriter]:
-    """Spark with Iceberg's runtime, writing through the REST catalog."""
-    folder = tmp_path_factory.mktemp("spark_writer")
-    with SparkWriter(folder=folder, catalog=rest_catalog, store=versitygw) as started:
-        yield started
 
 
 @pytest.fixture(autouse=True)

@@ -19,29 +19,15 @@ from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkCluster
 from support.servers.versitygw import Versitygw
 
-pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.extended, pytest.mark.timeout(1200)]
 
 FILES = 40
 
 
-@pytest.mark.extended
-def test_workers_without_the_libraries_are_reported_in_one_sentence(
-    place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw
-) -> None:
-    flights = Flights.in_small_files("bareflights", rest_catalog, versitygw, files=1)
-    conf = place.conf({"spark.cores.max": 1}, python="python3")
-    with place.run(flights, place.pipeline(flights, "bare", spark={"conf": conf})) as run:
-        code, sentence = run.failure()
-    assert code == 65
-    assert sentence.startswith("the Spark workers have no pyarrow, no numpy, no obstore, no lz4, no pyroaring, ")
-    assert sentence.endswith("which `make env` packs for spark.archives, or from the same image")
-
-
-@pytest.mark.extended
 def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
     place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flights = Flights.in_small_files("archivedflights", rest_catalog, versitygw, files=FILES)
+    flights = Flights.create("archivedflights", rest_catalog, versitygw, files=FILES)
     for name, value in flights.variables({"CLIENT-SECRET": "never-used"}).items():
         monkeypatch.setenv(name, value)
     connection = {"conn_type": "spark", "host": "spark://127.0.0.1", "port": place.cluster.port}
@@ -98,11 +84,10 @@ def seen_pages(cluster: SparkCluster, record: dict[str, Any]) -> str:
     return "\n".join(read_url(url) for url in urls)
 
 
-@pytest.mark.extended
 def test_who_does_not_know_the_clusters_secret_gets_no_job_in(
     place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw, tmp_path: Path
 ) -> None:
-    flights = Flights.in_small_files("strangersflights", rest_catalog, versitygw, files=1)
+    flights = Flights.create("strangersflights", rest_catalog, versitygw, files=1)
     wrong = (place.cluster.conf_folder / "spark-defaults.conf").read_text().replace(place.cluster.secret, "a guess")
     (tmp_path / "spark-defaults.conf").write_text(wrong)
     pipeline = place.pipeline(flights, "stranger")

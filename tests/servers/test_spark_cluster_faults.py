@@ -1,17 +1,13 @@
 """Batches whose workers and executors die, come, go or are slow, on a real Spark cluster."""
 
-import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from icefloe.api import read_changes
-from servers.kafka_place import KafkaPlace
 from support.pipelines.flights_on_s3 import Flights, counted
-from support.pipelines.workspace import ROOT
 from support.servers.cluster_place import ClusterPlace, IcefloeRun, held, shuffle_folders
-from support.servers.kafka import Kafka
 from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkWorker
 from support.servers.versitygw import Versitygw
@@ -25,7 +21,7 @@ def test_a_worker_that_dies_in_a_phase_and_a_killed_driver_change_nothing(
     place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw
 ) -> None:
     first, second = place.cluster.workers
-    flights = Flights.in_small_files("clusterflights", rest_catalog, versitygw, files=FILES)
+    flights = Flights.create("clusterflights", rest_catalog, versitygw, files=FILES)
     pipeline = place.pipeline(flights, "flights")
     after = flights.load().metadata.current_snapshot_id
     shuffle = shuffle_folders(flights, "flights")
@@ -53,36 +49,6 @@ def test_a_worker_that_dies_in_a_phase_and_a_killed_driver_change_nothing(
     changes = read_changes(flights.load(), after_snapshot_id=after, identifier_columns=["flight_id"]).read_all()
     assert flights.delivered(1) == counted(changes)
     place.cluster.start(first)
-
-
-def test_a_worker_and_a_driver_that_die_while_a_batch_is_delivered_change_nothing(
-    place: ClusterPlace, rest_catalog: RestCatalog, versitygw: Versitygw, kafka: Kafka
-) -> None:
-    first, _ = place.cluster.workers
-    flights = Flights.in_small_files("topicflights", rest_catalog, versitygw, files=FILES)
-    topic = KafkaPlace(kafka=kafka, topic="topicflights")
-    sink = {"type": "kafka", "topic": topic.topic, "bootstrap_servers": kafka.bootstrap_servers, "partitions": 2}
-    pipeline = place.pipeline(flights, "topic", sink=sink)
-    shuffle, records = shuffle_folders(flights, "topic"), "*/0/deliveries/[0-9]*.json"
-    # A batch of less than 64 MiB would be delivered by the process of the run.
-    (place.folder / "sitecustomize.py").write_text(
-        "from icefloe.engines import phase_runner\n\nphase_runner.SMALL_BYTES = 1\n"
-    )
-    path = os.pathsep.join([str(place.folder), str(ROOT / "plugins")])
-    with place.run(flights, pipeline, PYTHONPATH=path) as killed:
-        kill_in_the_middle(killed, first, shuffle, records, begun="*/0/deliveries/begun.json")
-        done = len(found(shuffle, records))
-        # The executor of the other worker goes on.
-        killed.when(lambda: len(found(shuffle, records)) > done)
-        killed.kill()
-    kept = {path: path.read_bytes() for path in shuffle.glob(records)}
-    assert done < len(kept) < FILES
-    place.cluster.start(first)
-    with place.run(flights, pipeline, PYTHONPATH=path) as delivering:
-        assert delivering.document()["insert"] == 100 * FILES
-    keys = Counter(message.key for message in topic.messages() if message.value is not None)
-    assert set(keys.values()) == {1}
-    assert len(keys) == 100 * FILES
 
 
 def found(folder: Path, pattern: str) -> list[Path]:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from icefloe.testing.conformance import SinkConformance
-from testing.suites import IndexSuite, LogSuite, TableSuite
+from testing.suites import IndexSuite, LogSuite
 
 __all__ = ["BROKEN", "BrokenSink"]
 
@@ -17,7 +17,6 @@ _FAILS: Final = "test_a_process_that_fails_at_any_call_is_followed_by_another"
 _TAKEN: Final = "test_a_destination_that_is_taken_over_belongs_to_the_new_origin"
 _LATE_BEFORE: Final = "test_a_process_of_the_origin_before_that_wakes_up_late_changes_nothing"
 _LATE_CLAIM: Final = "test_a_claim_that_wakes_up_late_takes_nothing"
-_REPLACES: Final = "test_a_load_that_begins_anew_replaces_everything"
 _ARRIVES: Final = "test_batches_arrive_one_after_the_other"
 _DIED: Final = "test_a_process_that_wakes_up_after_another_died_leaves_nothing_out"
 _READ: Final = "test_reading_back_while_a_load_replaces_everything_gives_the_rows_of_one_moment"
@@ -73,7 +72,7 @@ _WAYS: Final[Mapping[type[SinkConformance], Mapping[str, tuple[str, str, str]]]]
         ),
         "begin lets anybody in": ("refuse_other(state, batch.origin)", "pass", _OTHER),
         "parts write to the index that is live": (
-            'self._index.bulk, begun["index"]', 'self._index.bulk, self._state()[1].get("live")', _REPLACES,
+            'self._index.bulk, begun["index"]', 'self._index.bulk, self._state()[1].get("live")', _ARRIVES,
         ),
         "a replay from before a later load is written": (
             'if begun.get("is_replaced"):', "if False:",
@@ -121,17 +120,6 @@ _WAYS: Final[Mapping[type[SinkConformance], Mapping[str, tuple[str, str, str]]]]
             "for row in rows.to_pylist()]",
             'for row in rows.to_pylist() if row["_change_type"] != "UPDATE_BEFORE"]',
             _ARRIVES,
-        ),
-    },
-    TableSuite: {
-        "a commit does not assert the head that was read": (
-            "Head(head.number + 1", "Head(self._load().number + 1", _LATE,
-        ),
-        "a table that was taken over is written": (
-            'head.properties["owner"] != batch.origin.owner or is_late', "done", _LATE_BEFORE,
-        ),
-        "a load shows its first batch and loses it": (
-            "if batch.is_load and not batch.ends_load:", "if False:", _REPLACES,
         ),
     },
 }  # fmt: skip

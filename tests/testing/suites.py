@@ -10,9 +10,8 @@ from support.sinks.index_sink import IndexSink
 from support.sinks.log_sink import LogSink
 from support.sinks.memory_index import POISON, MemoryIndex
 from support.sinks.memory_log import MemoryLog
-from support.sinks.table_sink import MemoryTable, TableSink
 
-__all__ = ["IndexSuite", "LogSuite", "TableSuite"]
+__all__ = ["IndexSuite", "LogSuite", "WholeBatchSuite"]
 
 
 class _OverMemory(SinkConformance):
@@ -21,8 +20,6 @@ class _OverMemory(SinkConformance):
     def open_sink(self, destination: Any, calls: OutwardCalls) -> Any:
         return self.sink(calls.watch(destination))
 
-
-class _Refusing(_OverMemory):
     @contextmanager
     def refusing(self, destination: Any) -> Iterator[bool]:
         destination.refusals = None
@@ -30,7 +27,7 @@ class _Refusing(_OverMemory):
         destination.refusals = 0
 
 
-class IndexSuite(_Refusing):
+class IndexSuite(_OverMemory):
     sink = IndexSink
 
     def new_destination(self) -> MemoryIndex:
@@ -40,15 +37,16 @@ class IndexSuite(_Refusing):
         return {"word": POISON, "number": key}
 
 
-class LogSuite(_Refusing):
+class LogSuite(_OverMemory):
     sink = LogSink
 
     def new_destination(self) -> MemoryLog:
         return MemoryLog()
 
 
-class TableSuite(_OverMemory):
-    sink = TableSink
+class WholeBatchSink(IndexSink):
+    commits_once = True
 
-    def new_destination(self) -> MemoryTable:
-        return MemoryTable()
+
+class WholeBatchSuite(IndexSuite):
+    sink = WholeBatchSink

@@ -1,6 +1,6 @@
 """The suite passes over sinks that keep the contract; test_broken_sinks shows that it fails over others."""
 
-from testing.suites import IndexSuite, LogSuite, TableSuite
+from testing.suites import IndexSuite, LogSuite, WholeBatchSuite
 
 
 class TestIndex(IndexSuite):
@@ -11,5 +11,5 @@ class TestLog(LogSuite):
     pass
 
 
-class TestTable(TableSuite):
+class TestWholeBatch(WholeBatchSuite):
     pass

@@ -1,6 +1,8 @@
 """Batches arrive in any order, repeatedly, are refused, or have other columns."""
 
 from collections.abc import Mapping
+from contextlib import closing
+from operator import methodcaller
 from typing import Final
 
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pytest
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.sink import SupersededError
 from icefloe.testing.processes import DeliveringProcess, OutwardCalls, error_at_end
-from icefloe.testing.sink_under_test import SinkUnderTest, case, require_error, require_some, some_rows
+from icefloe.testing.sink_under_test import SinkUnderTest, case, require_no_error, some_rows
 from icefloe.testing.staged_history import FLIGHTS, ORIGIN, NotConformingError, Row, StagedHistory, Step
 
 MIXED: Step = {0: {"word": "b", "number": 10}, 1: None, 4: {"word": "b"}, 20: {"word": "new"}}
@@ -42,16 +44,11 @@ class ArrivalCases(SinkUnderTest):
                 self.deliver(destination, staged)
         with case("eight batches"):
             self.require(destination, history)
-
-    def test_a_load_that_begins_anew_replaces_everything(self) -> None:
-        history = StagedHistory()
-        destination = self.begun(history)
-        self.deliver(destination, history.change(MIXED))
-        self.deliver(destination, *history.load(some_rows(7, word="z"), batches=2))
-        with case("a second load in two batches"):
+        with case("a second load in two batches, which replaces everything"):
+            self.deliver(destination, *history.load(some_rows(7, word="z"), batches=2))
             self.require(destination, history)
-        self.deliver(destination, history.change({2: None, 50: {"word": "after"}}))
         with case("the batch after a second load"):
+            self.deliver(destination, history.change({2: None, 50: {"word": "after"}}))
             self.require(destination, history)
 
     def test_everything_may_be_delivered_twice(self) -> None:
@@ -59,14 +56,11 @@ class ArrivalCases(SinkUnderTest):
         destination = self.new_destination()
         batches = [*history.load(some_rows(9), batches=2), history.change(MIXED)]
         for staged in batches:
-            sink = self.open_sink(destination, OutwardCalls())
             with case(f"batch {staged.batch.batch_number} delivered three times"):
                 self.deliver(destination, staged, claims=True)
-                sink.begin(staged.batch)
                 self.deliver(destination, staged.backwards(), claims=True, repeats=True)
                 # A worker that comes too late for the end of its batch.
                 DeliveringProcess(self.opener(destination)).deliver(staged.backwards())
-            sink.close()
         with case("three batches, each delivered three times"):
             self.require(destination, history)
         self.deliver(destination, history.change({2: {"word": "later"}}))
@@ -80,14 +74,9 @@ class ArrivalCases(SinkUnderTest):
         self.deliver(destination, old)
         newer = history.change({0: {"word": "newer"}, 1: {"word": "back"}, 20: None}, {4: {"word": "newer"}})
         self.deliver(destination, newer)
-        for name, work in (
-            ("all of it", lambda process: process.run(old, repeats=True)),
-            ("its parts only", lambda process: process.deliver(old)),
-        ):
-            with case(f"a batch that is over is delivered again, {name}"):
-                error = error_at_end(self.opener(destination), work)
-                if error is not None and not isinstance(error, SupersededError):
-                    raise error
+        for work in (methodcaller("run", old, repeats=True), methodcaller("deliver", old)):
+            with case(f"a batch that is over is delivered again by {work}"):
+                require_no_error(error_at_end(self.opener(destination), work), but=SupersededError)
                 self.require(destination, history)
         with case("a batch that is over is replayed"):
             self.deliver(destination, old.replayed(), repeats=True)
@@ -111,26 +100,22 @@ class ArrivalCases(SinkUnderTest):
         history = StagedHistory()
         destination = self.begun(history)
         self.deliver(destination, history.change(MIXED))
-        sink = self.open_sink(destination, OutwardCalls())
         with case("read_back of the keys 0, 1, 20 and 99"):
-            require_some(sink, history, {0, 1, 20, 99})
-        sink.close()
+            self.require(destination, history, ids={0, 1, 20, 99})
 
     def test_a_check_leaves_nothing_behind(self) -> None:
-        destination = self.new_destination()
-        sink = self.open_sink(destination, OutwardCalls())
-        with case("check and a look at a destination that nobody claimed"):
-            sink.check()
-            sink.claim(ORIGIN, only_looks=True)
-            sink.check()
-        history = StagedHistory()
-        self.deliver(destination, *history.load(some_rows(3)), claims=True)
-        with case("check at a destination that is in use"):
-            sink.check()
-            self.require(destination, history)
-            if not sink.url or "://" not in sink.url:
-                raise NotConformingError(f"url is {sink.url!r}; expected the destination as a URL, for people")
-        sink.close()
+        destination, history = self.new_destination(), StagedHistory()
+        with closing(self.open_sink(destination, OutwardCalls())) as sink:
+            with case("check and a look at a destination that nobody claimed"):
+                sink.check()
+                sink.claim(ORIGIN, only_looks=True)
+                sink.check()
+            with case("check at a destination that is in use"):
+                self.deliver(destination, *history.load(some_rows(3)), claims=True)
+                sink.check()
+                self.require(destination, history)
+                if "://" not in sink.url:
+                    raise NotConformingError(f"url is {sink.url!r}; expected the destination as a URL, for people")
 
 
 class RefusalCases(SinkUnderTest):
@@ -141,11 +126,12 @@ class RefusalCases(SinkUnderTest):
         destination = self.begun(history)
         staged = history.change(MIXED)
         process = DeliveringProcess(self.opener(destination))
-        with case("a destination that refuses all requests"):
-            with self.refusing(destination) as is_refusing:
-                if not is_refusing:
-                    pytest.skip("the destination never refuses for now")
-                require_error(TransientError, lambda: process.run(staged), "TransientError after the sink's patience")
+        with self.refusing(destination) as is_refusing:
+            if not is_refusing:
+                pytest.skip("the destination never refuses for now")
+            with case("a destination that refuses all requests until the sink's patience ends", expects=TransientError):
+                process.run(staged)
+        with case("a destination that refused all requests"):
             process.run(staged)
             self.require(destination, history)
 
@@ -182,15 +168,12 @@ class SchemaCases(SinkUnderTest):
         before.load(some_rows(9))
         history.evolve(schema)
         staged = history.change({**MIXED, 3: row})
-        sink = self.open_sink(destination, OutwardCalls())
-        with case(name):
+        with case(name), closing(self.open_sink(destination, OutwardCalls())) as sink:
             try:
                 sink.begin(staged.batch)
             except TerminalError:
                 self.require(destination, before)
                 return
-            finally:
-                sink.close()
             self.deliver(destination, staged)
             self.require(destination, history)
 
@@ -204,19 +187,12 @@ class SchemaCases(SinkUnderTest):
     def test_rows_without_identity_arrive_in_a_log_and_are_refused_by_a_keyed_sink(self) -> None:
         history = StagedHistory(identity=())
         destination = self.new_destination()
-        sink = self.open_sink(destination, OutwardCalls())
-        rows: dict[int, Row] = some_rows(4)
-        [load] = history.load(rows)
-        with case("rows without identity"):
+        [load] = history.load(some_rows(4))
+        with closing(self.open_sink(destination, OutwardCalls())) as sink:
             sink.claim(history.origin)
-            try:
+            with case("the begin of a batch without identity", expects=TerminalError if sink.keyed else None):
                 sink.begin(load.batch)
-            except TerminalError:
-                if not sink.keyed:
-                    raise
-                return
-            if sink.keyed:
-                raise NotConformingError("a keyed sink began a batch without identity; expected a TerminalError")
-            self.deliver(destination, load, history.change({1: None, 9: {"word": "new"}}))
-            self.require(destination, history)
-        sink.close()
+        if not sink.keyed:
+            with case("rows without identity"):
+                self.deliver(destination, load, history.change({1: None, 9: {"word": "new"}}))
+                self.require(destination, history)

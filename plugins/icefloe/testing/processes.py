@@ -2,16 +2,17 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from icefloe.errors import TransientError
-from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.batch_to_deliver import Origin, StagedPart
 from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.testing.staged_history import NotConformingError, Row, StagedBatch, through_json
 
@@ -27,8 +28,8 @@ class ProcessEndedError(BaseException):
 class Fault(StrEnum):
     """The fault that strikes one outward call."""
 
-    KILLED_BEFORE = "killed before"
-    KILLED_AFTER = "killed after"
+    # After a call, the process is as it is before the next one.
+    KILLED = "killed before"
     LOST_REQUEST = "cut off before"
     LOST_REPLY = "cut off after"
     STOPPED = "stopped before"
@@ -79,16 +80,14 @@ class OutwardCalls:
         name = self.names[self._place] if self._place < len(self.names) else "none"
         return f"{self._fault} outward call {self._place} ({name})"
 
-    @property
-    def is_struck(self) -> bool:
-        """True if the process reached its fault."""
-        return len(self.names) > self._place
-
     def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*arguments: object, **named: object) -> Any:
             is_struck = self._begin(name)
-            if is_struck and self._fault is Fault.KILLED_BEFORE:
-                self._end()
+            if is_struck and self._fault is Fault.KILLED:
+                self._is_ended = True
+                for end in self._when_killed:
+                    end()
+                raise ProcessEndedError
             if is_struck and self._fault is Fault.LOST_REQUEST:
                 raise self._lost_connection()
             if is_struck and self._fault is Fault.STOPPED:
@@ -97,8 +96,6 @@ class OutwardCalls:
             try:
                 return call(*arguments, **named)
             finally:
-                if is_struck and self._fault is Fault.KILLED_AFTER:
-                    self._end()
                 if is_struck and self._fault is Fault.LOST_REPLY:
                     raise self._lost_connection()
 
@@ -110,12 +107,6 @@ class OutwardCalls:
                 raise ProcessEndedError
             self.names.append(name)
             return self._fault is not None and len(self.names) == self._place + 1
-
-    def _end(self) -> None:
-        self._is_ended = True
-        for call in self._when_killed:
-            call()
-        raise ProcessEndedError
 
 
 class _WatchedClient:
@@ -147,6 +138,11 @@ class DeliveringProcess:
         self.deliveries: dict[tuple[int, int], PartDelivery] = {}
         self._open_sink = open_sink
 
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
+        """Claim the destination."""
+        with self._opened() as sink:
+            sink.claim(origin, takes_over=takes_over, only_looks=only_looks)
+
     def run(self, *batches: StagedBatch, claims: bool = False, repeats: bool = False) -> None:
         """Deliver whole batches; those that are over are skipped, as in a pipeline.
 
@@ -175,7 +171,13 @@ class DeliveringProcess:
             if (batch.batch_number, part.number) not in self.deliveries:
                 with self._opened() as worker:
                     delivery = worker.deliver(batch, staged.begun, part)
-                self._keep(batch, part.number, part.rows, delivery)
+                if (delivery.number, delivery.rows) != (part.number, part.rows):
+                    raise NotConformingError(
+                        f"the delivery of part {part.number} of {part.rows} rows says that it is part "
+                        f"{delivery.number} of {delivery.rows} rows; expected the number and the rows of the part"
+                    )
+                kept = through_json(asdict(delivery), f"the result of part {part.number}")
+                self.deliveries[batch.batch_number, part.number] = PartDelivery(**kept)
 
     def read_back(self, schema: pa.Schema) -> list[Row] | None:
         """All rows of a keyed sink; None of another sink, which is not read."""
@@ -200,43 +202,24 @@ class DeliveringProcess:
         else:
             sink.close()
 
-    def _keep(self, batch: ProvenBatch, number: int, rows: int, delivery: PartDelivery) -> None:
-        if (delivery.number, delivery.rows) != (number, rows):
-            raise NotConformingError(
-                f"the delivery of part {number} of {rows} rows says that it is part {delivery.number} of "
-                f"{delivery.rows} rows; expected the number and the rows of the part"
-            )
-        kept = through_json(asdict(delivery), f"the result of part {number}")
-        self.deliveries[batch.batch_number, number] = PartDelivery(**kept)
-
 
 class StoppedProcess:
-    """A process in its own thread, stopped before one outward call."""
+    """A process in its own thread, stopped before one outward call.
 
-    def __init__(self, open_sink: OpenSink, place: int, work: Callable[[DeliveringProcess], object]) -> None:
+    Attributes:
+        end: its result or error.
+    """
+
+    def __init__(self, open_sink: OpenSink, place: int, work: Callable[[DeliveringProcess], Any]) -> None:
+        """Wait until the process stops, or ends before."""
         self.calls = OutwardCalls(Fault.STOPPED, place, halt=self._halt)
         self._news, self._open = Event(), Event()
-        self._is_stopped = False
-        self._error: Exception | None = None
-        self._process = DeliveringProcess(open_sink, self.calls)
-        self._thread = Thread(target=self._run, args=(work,), daemon=True)
-        self._thread.start()
-
-    def is_stopped(self) -> bool:
-        """Wait until the process stops; False if it has ended."""
+        self.end = ThreadPoolExecutor(1).submit(work, DeliveringProcess(open_sink, self.calls))
+        self.end.add_done_callback(lambda _: self._news.set())
         if not self._news.wait(_SECONDS):
             raise TimeoutError(f"a process neither ended nor came to its outward call in {_SECONDS} s")
-        return self._is_stopped
 
-    def finish(self) -> Exception | None:
-        """Let the process end, and return its error."""
-        self._open.set()
-        self._thread.join(_SECONDS)
-        if self._thread.is_alive():
-            raise TimeoutError(f"a process that was {self.calls.where} does not end in {_SECONDS} s")
-        return self._error
-
-    def passed_by(self, others: Callable[[], object]) -> Exception | None:
+    def passed_by(self, others: Callable[[], object]) -> BaseException | None:
         """Others work while it is stopped, then it ends; returns its error.
 
         If it holds a lock, others meet a `TransientError` and work again after its end.
@@ -244,20 +227,17 @@ class StoppedProcess:
         try:
             others()
         except TransientError:
-            error = self.finish()
+            self._finish()
             others()
-            return error
-        return self.finish()
+        finally:
+            self._open.set()
+        return self._finish()
 
-    def _run(self, work: Callable[[DeliveringProcess], object]) -> None:
-        try:
-            work(self._process)
-        except Exception as error:  # noqa: BLE001 - handed to the case
-            self._error = error
-        self._news.set()
+    def _finish(self) -> BaseException | None:
+        self._open.set()
+        return self.end.exception(_SECONDS)
 
     def _halt(self) -> None:
-        self._is_stopped = True
         self._news.set()
         self._open.wait(_SECONDS)
 

@@ -1,94 +1,52 @@
 """The parts of the suite that each subclass gives."""
 
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from icefloe.changes.columns import ChangeColumns
-from icefloe.errors import TransientError, one_line
+from icefloe.errors import one_line
 from icefloe.sinks.sink import Sink
 from icefloe.testing.processes import DeliveringProcess, OpenSink, OutwardCalls
 from icefloe.testing.staged_history import NotConformingError, Row, StagedBatch, StagedHistory
 
-_SHOWN: Final = 3
 
-
-def require_content(sink: Sink, history: StagedHistory, *, without: Collection[int] = ()) -> None:
-    """Compare what a sink holds with the table: the rows of a keyed sink, the changes per key of another.
-
-    Args:
-        without: ids of rows that the destination refused for good.
-    """
-    if sink.keyed:
-        expected: dict[int, list[Row]] = {key: [row] for key, row in history.rows.items()}
-        schema = history.shown
-    else:
-        expected = _by_id(history.changes)
-        schema = ChangeColumns.schema(history.shown, with_batch=True)
-    # Without an identity a log has no keys, and promises no order.
-    if "id" not in schema.names or not history.identity:
-        _require_rows(_read(sink, schema), [row for rows in expected.values() for row in rows], schema)
-        return
-    held = _by_id(row for row in _read(sink, schema) if _is_recent(row, history))
-    for key in sorted({*held, *expected} - {*without}):
-        # Columns that the destination does not show are not compared.
-        wanted = [{name: row.get(name) for name in schema.names} for row in expected.get(key, [])]
-        if held.get(key, []) != wanted:
-            raise NotConformingError(
-                f"the destination holds {_shown(held.get(key, []))} for id {key}; expected {_shown(wanted)}"
-            )
-
-
-def require_some(sink: Sink, history: StagedHistory, ids: Collection[int]) -> None:
-    """Compare the rows or changes of some keys, read by these keys, with the table."""
+def _require_content(
+    sink: Sink, history: StagedHistory, *, ids: Collection[int] | None, without: Collection[int]
+) -> None:
     schema = history.shown if sink.keyed else ChangeColumns.schema(history.shown, with_batch=True)
-    keys = pa.record_batch({"id": pa.array(sorted(ids), history.schema.field("id").type)})
-    rows = [row for row in _read(sink, schema, keys) if _is_recent(row, history)]
-    wanted = history.rows.values() if sink.keyed else history.changes
-    _require_rows(rows, [row for row in wanted if row["id"] in ids], schema)
-
-
-def _read(sink: Sink, schema: pa.Schema, keys: pa.RecordBatch | None = None) -> list[Row]:
+    keys = None if ids is None else pa.record_batch({"id": pa.array(sorted(ids), history.schema.field("id").type)})
     rows: list[Row] = []
     for batch in sink.read_back(schema, keys=keys):
         if not batch.schema.equals(schema):
-            raise NotConformingError(f"read_back gives the columns {_line(batch.schema)}; expected {_line(schema)}")
+            raise NotConformingError(f"read_back gives the columns {[*batch.schema]}; expected {[*schema]}")
         rows += batch.to_pylist()
-    return rows
+    if history.changes and not sink.keyed:
+        # A log may keep changes from before the last load.
+        rows = [row for row in rows if row[ChangeColumns.BATCH] >= history.changes[0][ChangeColumns.BATCH]]
+    table = history.rows.values() if sink.keyed else history.changes
+    wanted = [row for row in table if ids is None or row["id"] in ids]
+    # Without an identity a log has no keys, and promises no order.
+    has_keys = "id" in schema.names and history.identity != ()
+    held, expected = (_by_id(each, schema.names, has_keys=has_keys) for each in (rows, wanted))
+    for key in {*held, *expected} - {*without}:
+        if held.get(key) != expected.get(key):
+            raise NotConformingError(
+                f"the destination holds {held.get(key, [])} for id {key}; expected {expected.get(key, [])}"
+            )
 
 
-def _require_rows(rows: list[Row], wanted: list[Row], schema: pa.Schema) -> None:
-    held, expected = (Counter(tuple(row.get(name) for name in schema.names) for row in each) for each in (rows, wanted))
-    if held != expected:
-        raise NotConformingError(
-            f"the destination holds {_shown(list((held - expected).elements()))} in excess, and lacks "
-            f"{_shown(list((expected - held).elements()))}"
-        )
-
-
-def _by_id(rows: Any) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = defaultdict(list)
+def _by_id(rows: Iterable[Row], names: list[str], *, has_keys: bool) -> Mapping[int | None, list[Row]]:
+    """Columns of the rows of each key in order; without keys, of all rows, sorted."""
+    found: dict[int | None, list[Row]] = defaultdict(list)
     for row in rows:
-        found[row["id"]].append(row)
-    return dict(found)
-
-
-def _is_recent(row: Mapping[str, Any], history: StagedHistory) -> bool:
-    """False for changes before the last load, which a log may keep."""
-    return ChangeColumns.BATCH not in row or row[ChangeColumns.BATCH] >= (history.load_batch_number or 0)
-
-
-def _shown(rows: list[Any]) -> str:
-    return f"{rows[:_SHOWN]} and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else str(rows)
-
-
-def _line(schema: pa.Schema) -> str:
-    return ", ".join(f"{column.name} {column.type}" for column in schema)
+        found[row["id"] if has_keys else None].append({name: row.get(name) for name in names})
+    return found if has_keys else {None: sorted(found[None], key=repr)}
 
 
 class SinkUnderTest(ABC):
@@ -131,27 +89,31 @@ class SinkUnderTest(ABC):
 
     def deliver(self, destination: Any, *batches: StagedBatch, claims: bool = False, repeats: bool = False) -> None:
         """Deliver batches by a new process without faults; see `DeliveringProcess.run`."""
-        try:
-            DeliveringProcess(self.opener(destination)).run(*batches, claims=claims, repeats=repeats)
-        except TransientError:
-            raise
-        except Exception as error:
-            numbers = ", ".join(str(staged.batch.batch_number) for staged in batches)
-            raise NotConformingError(
-                f"delivering batch {numbers} ended with {type(error).__name__}: {one_line(error)}"
-            ) from error
+        DeliveringProcess(self.opener(destination)).run(*batches, claims=claims, repeats=repeats)
 
     def begun(self, history: StagedHistory) -> Any:
         """A new destination with the first load of a history."""
         destination = self.new_destination()
-        self.deliver(destination, *history.load(some_rows(9)), claims=True)
+        with case("the first load"):
+            self.deliver(destination, *history.load(some_rows(9)), claims=True)
         return destination
 
-    def require(self, destination: Any, history: StagedHistory, *, without: Collection[int] = ()) -> None:
-        """Compare a destination with a table; see `require_content`."""
-        sink = self.open_sink(destination, OutwardCalls())
-        require_content(sink, history, without=without)
-        sink.close()
+    def require(
+        self,
+        destination: Any,
+        history: StagedHistory,
+        *,
+        ids: Collection[int] | None = None,
+        without: Collection[int] = (),
+    ) -> None:
+        """Compare a destination with a table: the rows of a keyed sink, the changes per key of another.
+
+        Args:
+            ids: of the rows that are read and compared; None: all.
+            without: ids of rows that the destination refused for good.
+        """
+        with closing(self.open_sink(destination, OutwardCalls())) as sink:
+            _require_content(sink, history, ids=ids, without=without)
 
 
 def some_rows(count: int, *, word: str = "a") -> dict[int, Row]:
@@ -160,24 +122,21 @@ def some_rows(count: int, *, word: str = "a") -> dict[int, Row]:
 
 
 @contextmanager
-def case(name: str) -> Iterator[None]:
-    """Name the case in errors inside."""
+def case(name: str, *, expects: type[Exception] | None = None) -> Iterator[None]:
+    """Name the case in errors inside, unless it expects an error, which must come."""
     try:
         yield
     except NotConformingError as error:
         raise NotConformingError(f"{name}: {error}") from error
     except Exception as error:
-        raise NotConformingError(f"{name}: {type(error).__name__}: {one_line(error)}") from error
+        if expects is None or not isinstance(error, expects):
+            raise NotConformingError(f"{name}: {type(error).__name__}: {one_line(error)}") from error
+    else:
+        if expects is not None:
+            raise NotConformingError(f"{name}: nothing was raised; expected {expects.__name__}")
 
 
-def require_error(
-    kinds: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object], expectation: str
-) -> None:
-    """Raise unless a call raises one of these errors."""
-    try:
-        call()
-    except kinds:
-        return
-    except Exception as error:
-        raise NotConformingError(f"{type(error).__name__}: {one_line(error)}; expected {expectation}") from error
-    raise NotConformingError(f"nothing was raised; expected {expectation}")
+def require_no_error(found: BaseException | None, *, but: type[Exception] | tuple[type[Exception], ...]) -> None:
+    """Raise the error of a process, if any, unless it may be."""
+    if found is not None and not isinstance(found, but):
+        raise found

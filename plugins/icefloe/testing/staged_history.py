@@ -70,7 +70,6 @@ class StagedHistory:
         schema: of the next batch.
         rows: expected after all batches, by ``id``.
         changes: all since the last load, with all columns.
-        load_batch_number: of the first batch of the last load.
     """
 
     def __init__(
@@ -85,7 +84,6 @@ class StagedHistory:
         self.schema = FLIGHTS
         self.rows: dict[int, Row] = {}
         self.changes: list[Row] = []
-        self.load_batch_number: int | None = None
         self._next_number = first_batch_number
         self._snapshots = 0
         self.identity, self._hidden = identity, hidden
@@ -97,7 +95,7 @@ class StagedHistory:
 
     def load(self, rows: Mapping[int, Row], *, batches: int = 1) -> list[StagedBatch]:
         """Begin with a load of these rows, in so many batches, which replaces what was there."""
-        self.rows, self.changes, self.load_batch_number = {}, [], self._next_number
+        self.rows, self.changes = {}, []
         shares = [{key: row for key, row in rows.items() if key % batches == share} for share in range(batches)]
         return [self._batch([share], place=(number == 0, number == batches - 1)) for number, share in enumerate(shares)]
 
@@ -175,10 +173,6 @@ def _parts(schema: pa.Schema, changes: Sequence[Row]) -> Iterator[StagedPart]:
         if rows:
             # Two batches of rows, so that a sink that reads only the first one is found.
             table = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
-            read = partial(_read, table.to_batches(max_chunksize=(len(rows) + 1) // 2))
+            read = partial(iter, table.to_batches(max_chunksize=(len(rows) + 1) // 2))
             yield StagedPart(number=2 * number, first_row=first_row, rows=len(rows), size_bytes=table.nbytes, read=read)
             first_row += len(rows)
-
-
-def _read(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return iter(batches)

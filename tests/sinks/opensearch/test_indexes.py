@@ -1,6 +1,7 @@
 """Indexes behind a name: made, shown, replaced, and refused if they do not fit."""
 
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,21 @@ def test_a_late_write_into_a_removed_index_makes_no_index(deletes: str) -> None:
     with pytest.raises(SupersededError):
         sink.deliver(proven(1), begun, part(changes(("-", 1, "Ada"))))
     assert set(cluster.indexes) == {"people-5", "people-icefloe"}
+
+
+def test_readers_see_the_old_load_or_the_new_one_at_each_request_of_a_load() -> None:
+    sink = claimed(cluster := FakeCluster())
+    run(sink, proven(0), ADA)
+    old, seen, real = cluster.documents("people"), list[Any](), cluster.perform_request
+
+    def watched(method: str, url: str, **given: Any) -> Any:
+        answer = real(method, url, **given)
+        seen.append(cluster.documents("people"))
+        return answer
+
+    cluster.perform_request = watched  # type: ignore[method-assign, assignment]
+    run(sink, proven(5, is_load=True), part(changes(("+", 3, "Cy"))))
+    assert [each for each, _ in groupby(seen)] == [old, {"1:3": {"id": 3, "name": "Cy"}}]
 
 
 def test_an_index_whose_name_looks_like_a_load_of_another_sink_stays() -> None:

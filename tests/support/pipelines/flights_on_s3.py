@@ -18,20 +18,11 @@ from pyiceberg.table import Table
 from icefloe.storage.location import open_store
 from support.servers.deployment_page import documented_pipeline, documented_variables
 from support.servers.rest_catalog import RestCatalog
-from support.servers.spark_writer import SparkWriter
 from support.servers.versitygw import Versitygw
 
 __all__ = ["Flights", "counted"]
 
 SMALL = pa.schema([pa.field("flight_id", pa.int64(), nullable=False), pa.field("carrier", pa.string())])
-MERGE = """
-MERGE INTO lake.nyc.{name} t USING (
-    SELECT id * 10 AS flight_id, 'UA' AS carrier FROM range(120)
-) u ON t.flight_id = u.flight_id
-WHEN MATCHED AND u.flight_id % 20 = 0 THEN DELETE
-WHEN MATCHED THEN UPDATE SET carrier = u.carrier
-WHEN NOT MATCHED THEN INSERT *
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,29 +34,13 @@ class Flights:
     """
 
     name: str
-    spark: SparkWriter | None
     catalog: RestCatalog
     store: Versitygw
 
     @classmethod
-    def create(cls, name: str, spark: SparkWriter, *, format_version: int) -> Self:
-        """A merge-on-read table of 1000 flights of the carrier AA."""
-        made = cls(name=name, spark=spark, catalog=spark.catalog, store=spark.store)
-        made.store.make_bucket(name)
-        modes = ", ".join(f"'write.{verb}.mode' = 'merge-on-read'" for verb in ("delete", "update", "merge"))
-        spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.nyc")
-        spark.sql(
-            f"CREATE TABLE lake.nyc.{name} (flight_id bigint NOT NULL, carrier string) USING iceberg "
-            f"TBLPROPERTIES ('format-version' = '{format_version}', {modes})"
-        )
-        spark.sql(f"ALTER TABLE lake.nyc.{name} SET IDENTIFIER FIELDS flight_id")
-        spark.sql(f"INSERT INTO lake.nyc.{name} SELECT id, 'AA' FROM range(1000)")
-        return made
-
-    @classmethod
-    def in_small_files(cls, name: str, catalog: RestCatalog, store: Versitygw, *, files: int) -> Self:
+    def create(cls, name: str, catalog: RestCatalog, store: Versitygw, *, files: int) -> Self:
         """A copy-on-write table with 100 flights of the carrier AA in each file, written by PyIceberg."""
-        made = cls(name=name, spark=None, catalog=catalog, store=store)
+        made = cls(name=name, catalog=catalog, store=store)
         store.make_bucket(name)
         opened = made._opened()
         opened.create_namespace_if_not_exists("nyc")
@@ -80,11 +55,6 @@ class Flights:
         self.load().overwrite(
             _flights(changed, "UA"), overwrite_filter=In(term="flight_id", literals=[*gone, *changed])
         )
-
-    def merge(self) -> None:
-        """Every 20th flight is deleted, those between get the carrier UA, and 20 come new: 100 changed flights."""
-        assert self.spark is not None
-        self.spark.sql(MERGE.format(name=self.name))
 
     def load(self) -> Table:
         """The table by PyIceberg."""
