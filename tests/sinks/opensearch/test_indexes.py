@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.opensearch.batch_index import BegunBatch
+from icefloe.sinks.opensearch.claims import BegunBatch
 from icefloe.sinks.opensearch.cluster import IndexGoneError
 from icefloe.sinks.opensearch.indexes import Indexes
 from icefloe.sinks.sink import SupersededError

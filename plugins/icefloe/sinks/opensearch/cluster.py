@@ -18,13 +18,12 @@ from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.patience import patience_seconds
 from icefloe.sinks.opensearch.opensearch_options import Access
 
-ALREADY_THERE: Final = "resource_already_exists_exception"
-"""The cluster's name of the error of an index that is to be made and is there."""
 _LOG: Final = logging.getLogger(__name__)
 _JSON: Final = {"content-type": "application/json"}
 _LINES: Final = {"content-type": "application/x-ndjson"}
 _BLOCKED: Final = "cluster_block_exception"
 _CLOSED: Final = "index_closed_exception"
+_ALREADY_THERE: Final = "resource_already_exists_exception"
 _NO_INDEX: Final = "index_not_found_exception"
 _NO_ALIAS: Final = "invalid_index_name_exception"
 """The cluster's name of the error of an alias with capital letters of which it cannot make an index."""
@@ -51,11 +50,8 @@ class Answer:
         """The answer in a client's error, whose status is a text if none came."""
         number = status if isinstance(status, int) else 0
         document = body if isinstance(body, Mapping) else {}
-        described = document.get("error")
-        if isinstance(described, Mapping):
+        if described := document.get("error"):
             fault = reason_of(described)
-        elif isinstance(described, str):
-            fault = one_line(ValueError(described))
         elif number:
             fault = f"status {number}"
         else:
@@ -97,8 +93,10 @@ def failed_copies(answer: Answer) -> str:
     return f"{failed} of {shards['total']} copies of shards failed{_first_reason(shards)}" if failed else ""
 
 
-def reason_of(error: Mapping[str, object]) -> str:
+def reason_of(error: object) -> str:
     """A cluster's reason for an error, with its cause."""
+    if not isinstance(error, Mapping):
+        return one_line(ValueError(error))
     cause = error.get("caused_by")
     further = f": {cause['reason']}" if isinstance(cause, Mapping) and cause.get("reason") else ""
     return one_line(ValueError(f"{error.get('reason') or error.get('type')}{further}"))
@@ -177,14 +175,13 @@ class IndexGoneError(TerminalError):
 class Pauses:
     """Growing pauses with jitter, until the patience ends without progress."""
 
-    def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = patience_seconds(os.environ) if seconds is None else seconds
+    def __init__(self) -> None:
         self.end()
 
     def end(self) -> None:
         """Something went on: begin with short pauses again."""
         self._pause = _FIRST_PAUSE_SECONDS
-        self._deadline = time.monotonic() + self._seconds
+        self._deadline = time.monotonic() + patience_seconds(os.environ)
 
     def wait(self) -> bool:
         """Wait for the next try; False: the patience is over."""
@@ -233,6 +230,12 @@ class Cluster:
             if not pauses.wait():
                 raise self.silent(answer)
 
+    def make_index(self, name: str, body: Mapping[str, object]) -> None:
+        """Make an index unless it is there."""
+        made = self.ask("PUT", f"/{name}", body, allowed=(400,))
+        if made.status == 400 and made.error_type != _ALREADY_THERE:
+            raise self.refusal(f"PUT /{name}", made)
+
     def send_lines(self, path: str, lines: bytes, params: Mapping[str, str]) -> Answer:
         """Send a bulk request once, whatever comes."""
         return self._send("POST", path, lines, params, _LINES)
@@ -253,12 +256,10 @@ class Cluster:
 
     def refusal(self, what: str, answer: Answer) -> TerminalError:
         """The error of an answer that a retry would get again."""
-        if answer.status in (401, 403):
-            return TerminalError(
-                f"{self.url} refuses {what} ({answer.status}: {answer.fault}); correct the credentials, or give the "
-                "user of the sink's connection the rights that docs/sinks/opensearch.md names"
-            )
-        return TerminalError(f"{self.url} cannot do {what} ({answer.status}: {answer.fault}); correct what it names")
+        return TerminalError(
+            f"{self.url} refuses {what} ({answer.status}: {answer.fault}); correct what it names or the credentials, "
+            "or give the user of the sink's connection the rights that docs/sinks/opensearch.md names"
+        )
 
     def silent(self, answer: Answer) -> TransientError:
         """The error after the last try."""
@@ -322,8 +323,8 @@ def _facts(cluster: Cluster) -> Mapping[str, Any]:
     return cluster.ask("GET", "/", allowed=(401, 403, 404)).body
 
 
-def stored_documents(cluster: Cluster, name: str, ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """The document of each id in order: ``_id``, ``found`` and, if it is there, ``_version`` and ``_source``."""
+def stored_documents(cluster: Cluster, name: str, ids: Sequence[str]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Some of the documents of each id in order: ``_id``, ``found``; if it is there, ``_version`` and ``_source``."""
     # Ids whose shard moves are asked for again.
 
     def fault(answer: Answer) -> str:
@@ -335,4 +336,4 @@ def stored_documents(cluster: Cluster, name: str, ids: Sequence[str]) -> Iterato
 
     for first in range(0, len(ids), _LOOKED_UP):
         chunk = {"ids": list(ids[first : first + _LOOKED_UP])}
-        yield from cluster.ask("POST", f"/{name}/_mget", chunk, has=("docs",), unless=fault).body["docs"]
+        yield cluster.ask("POST", f"/{name}/_mget", chunk, has=("docs",), unless=fault).body["docs"]

@@ -5,6 +5,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -17,6 +19,7 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_paths
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.sinks.json_texts import escaped_texts
 from icefloe.sinks.key_changes import KeyOperations, key_operations
+from icefloe.sinks.opensearch.claims import Claims
 from icefloe.sinks.opensearch.cluster import Answer, Cluster, Pauses, reason_of, stored_documents
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.row_documents import DELETED, deletion_markers, document_ids, documents
@@ -40,9 +43,6 @@ class BulkOperations:
     documents: pa.Array
     lines: pa.Array
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
 
 def bulk_operations(
     operations: KeyOperations, *, batch: ProvenBatch, version: int, deletes: Literal["soft", "hard"]
@@ -58,7 +58,8 @@ def bulk_operations(
         gone_at = operations.committed_at.filter(pa.array(~is_live))
         shown = {".".join(path) for path in column_paths(batch.shown_schema)}
         gone = deletion_markers(gone_rows, gone_at, [name for name in batch.identity if name in shown])
-    bodies = _merged(is_live, live, gone)
+    positions = np.where(is_live, np.cumsum(is_live) - 1, len(live) + np.cumsum(~is_live) - 1)
+    bodies = pa.concat_arrays([live, gone]).take(pa.array(positions))
     return BulkOperations(ids=ids, documents=bodies, lines=bulk_lines(ids, bodies, version))
 
 
@@ -75,11 +76,6 @@ def bulk_lines(ids: pa.Array, bodies: pa.Array, version: int) -> pa.Array:
     )
     deleted = pc.binary_join_element_wise(pa.scalar('{"delete":{"_id":"', _TEXT), escaped, delete, nothing)
     return pc.coalesce(indexed, deleted)
-
-
-def _merged(is_first: NDArray[np.bool_], first: pa.Array, second: pa.Array) -> pa.Array:
-    positions = np.where(is_first, np.cumsum(is_first) - 1, len(first) + np.cumsum(~is_first) - 1)
-    return pa.concat_arrays([first, second]).take(pa.array(positions))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -211,27 +207,27 @@ class PartDeliverer:
     cluster: Cluster
     settings: OpenSearchSettings
     letters: DeadLetterFolder | None
+    claims: Claims
     batch: ProvenBatch
+    begun: Mapping[str, Any]  # of `OpenSearchSink.begin`
     part: StagedPart
-    writer: str
-    version: int
-    latest: Callable[[], int | None]  # the version of the batch that began last; None: unknown
-    refuse_superseded: Callable[[], None]  # raises if a later batch has begun
     _counts: Counter[str] = field(default_factory=Counter)
     _refused: list[DeadLetter] = field(default_factory=list)
 
     def deliver(self) -> PartDelivery:
         """Send everything; errors are those of `Sink.deliver`."""
         # An index forgets hard deletions, so versions alone do not keep a late write from bringing a row back.
-        before_each = self.refuse_superseded if self.settings.deletes == "hard" else None
-        sender = BulkSender(self.cluster, self.writer, bulk_bytes=self.settings.bulk_bytes, before_each=before_each)
+        is_hard = self.settings.deletes == "hard"
+        before_each = partial(self.claims.refuse_superseded, self.batch, self.begun) if is_hard else None
+        sender = BulkSender(
+            self.cluster, self.begun["writer"], bulk_bytes=self.settings.bulk_bytes, before_each=before_each
+        )
         found = key_operations(
             self._read, identity=self.batch.identity, hash_key=self.batch.hash_key, duplicates=self.settings.duplicates
         )
         for each in found:
-            self._send(
-                bulk_operations(each, batch=self.batch, version=self.version, deletes=self.settings.deletes), sender
-            )
+            version, deletes = self.begun["version"], self.settings.deletes
+            self._send(bulk_operations(each, batch=self.batch, version=version, deletes=deletes), sender)
         if self.letters is not None:
             self.letters.put(self.batch.batch_number, self.part.number, self._refused)
         counts, letters = self._counts, len(self._refused)
@@ -253,8 +249,8 @@ class PartDeliverer:
             yield from row_slices(rows, max_rows=_MOST_ROWS, max_bytes=_MOST_BYTES)
 
     def _send(self, operations: BulkOperations, sender: BulkSender) -> None:
-        self._counts["operations"] += len(operations)
-        positions: Sequence[int] = range(len(operations))
+        self._counts["operations"] += len(operations.ids)
+        positions: Sequence[int] = range(len(operations.ids))
         while positions:
             result = sender.send(operations.lines.take(pa.array(positions, pa.int64())))
             for place, reason in sorted(result.refused_for_good.items()):
@@ -272,7 +268,7 @@ class PartDeliverer:
         self._refused.append(
             DeadLetter(
                 id=document_id,
-                version=self.version,
+                version=self.begun["version"],
                 operation="delete" if document is None else "index",
                 document=None if document is None else json.loads(document),
                 reason=reason,
@@ -284,7 +280,8 @@ class PartDeliverer:
         """Count the conflicts; returns the positions to send again."""
         again = []
         ids = [operations.ids[position].as_py() for position in positions]
-        for position, found in zip(positions, stored_documents(self.cluster, self.writer, ids), strict=True):
+        stored = chain.from_iterable(stored_documents(self.cluster, self.begun["writer"], ids))
+        for position, found in zip(positions, stored, strict=True):
             document = operations.documents[position].as_py()
             content = None if document is None else json.loads(document)
             outcome = self._outcome(content, found)
@@ -310,17 +307,18 @@ class PartDeliverer:
                                           foreign if a row was to be there
         ================================  ==============================================================
         """
-        stored = found["_version"] if found["found"] else None
-        if stored is not None and stored < self.version:
+        stored, version = found["_version"] if found["found"] else None, self.begun["version"]
+        if stored is not None and stored < version:
             return None
-        if stored == self.version:
+        if stored == version:
             is_ours = content is not None and _is_content(content, found["_source"])
             return "repeated" if is_ours else self._other_content(found)
         # Asked after the document was read: a batch notes that it begins before it writes.
-        begun = self.latest()
-        if stored is None and begun == self.version and content is not None and DELETED in content:
+        latest = self.claims.progress()
+        begun = None if latest is None else latest.version
+        if stored is None and begun == version and content is not None and DELETED in content:
             return "repeated"
-        if begun is not None and (begun <= self.version if stored is None else begun < stored):
+        if begun is not None and (begun <= version if stored is None else begun < stored):
             raise self._foreign(found["_id"])
         if self.batch.is_replay:
             return "superseded"

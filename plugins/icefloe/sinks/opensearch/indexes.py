@@ -10,17 +10,9 @@ import pyarrow as pa
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths, column_type
-from icefloe.sinks.opensearch.cluster import (
-    ALREADY_THERE,
-    Cluster,
-    IndexGoneError,
-    failed_copies,
-)
+from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, failed_copies
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT, id_forms
-
-_META: Final = "icefloe"
-_COLUMNS: Final = "columns"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,31 +46,10 @@ class IndexNames:
         return int(found[1]) if found else None
 
 
-def version_of_batch(generation: int, batch_number: int) -> int:
-    """The version of every document of a batch: greater for later batches and later owners."""
-    return generation << 32 | batch_number
-
-
-def batch_number_of(version: int) -> int:
-    """The batch number in a version."""
-    return version & (1 << 32) - 1
-
-
-def generation_of(version: int) -> int:
-    """The generation that a version was made with."""
-    return version >> 32
-
-
 def known_columns(batch: ProvenBatch) -> dict[str, int]:
     """Field ids of the shown columns, by dotted name."""
     is_shown = _shown_by(batch)
     return {name: field_id for name, field_id in batch.field_ids.items() if is_shown(name)}
-
-
-def other_column(known: Mapping[str, int], batch: ProvenBatch) -> str | None:
-    """A column of a batch whose name belonged to another one."""
-    columns = known_columns(batch)
-    return next((name for name, field_id in columns.items() if known.get(name, field_id) != field_id), None)
 
 
 def column_with_default(known: Mapping[str, int], batch: ProvenBatch) -> str | None:
@@ -110,8 +81,7 @@ class FoundIndex:
     @property
     def facts(self) -> Mapping[str, Any]:
         """The facts that a batch left, of any sink; empty if there are none."""
-        found = self.mappings.get("_meta", {}).get(_META)
-        return found if isinstance(found, Mapping) else {}
+        return self.mappings.get("_meta", {}).get("icefloe", {})
 
     @property
     def is_known(self) -> bool:
@@ -122,11 +92,6 @@ class FoundIndex:
     def version(self) -> int | None:
         """The version in the name of this sink's index of a load, or None."""
         return self.names.version_of(self.name) if self.is_known else None
-
-    @property
-    def columns(self) -> Mapping[str, int] | None:
-        """The columns of its documents, if known."""
-        return self.facts.get(_COLUMNS)
 
     @property
     def mappings(self) -> Mapping[str, Any]:
@@ -140,16 +105,6 @@ class FoundIndex:
         settings = self.described["settings"]["index"]
         found, history = settings.get("uuid"), settings.get("history", {}).get("uuid")
         return "/".join(each for each in (found, history) if each) if isinstance(found, str) else None
-
-
-def facts_to_leave(
-    names: IndexNames, batch: ProvenBatch, *, identity: Mapping[str, str], before: FoundIndex | None
-) -> dict[str, Any]:
-    """The ``_meta`` entry that a batch leaves at its index; without ``before``, the index is still to be made."""
-    known = {} if before is None else before.columns or {}
-    columns = {**known, **known_columns(batch)}
-    facts = {"version": 1, "index": names.index, "identity": identity}
-    return {_META: {**facts, _COLUMNS: columns} if columns else facts}
 
 
 _LONGEST_KEYWORD: Final = 8_191
@@ -177,9 +132,8 @@ def field_mappings(shown: pa.Schema, identity: Sequence[str]) -> dict[str, Any]:
                 "or leave it out by `columns`",
                 column=column.name,
             )
-    properties = {column.name: _of_type(column.type, is_key=column.name in identity) for column in shown}
     return {
-        **{name: mapping for name, mapping in properties.items() if mapping is not None},
+        **_properties({column.name: column.type for column in shown}, keys=identity),
         DELETED: {"type": "boolean"},
         DELETED_AT: {"type": "date", "format": "strict_date_optional_time_nanos"},
     }
@@ -210,20 +164,24 @@ def _is_unusable(name: str) -> bool:
     return not all(name.rstrip(".").split("."))
 
 
-def _of_type(kind: pa.DataType, *, is_key: bool = False) -> dict[str, Any] | None:
+def _properties(kinds: Mapping[str, pa.DataType], *, keys: Sequence[str] = ()) -> dict[str, Any]:
+    """The fields of an object; a column of unknown type has none."""
+    return {
+        name: _mapping(kind, is_key=name in keys) for name, kind in kinds.items() if not pa.types.is_null(_inner(kind))
+    }
+
+
+def _inner(kind: pa.DataType) -> pa.DataType:
+    """The type of elements, as a list has the field of its elements."""
+    return _inner(kind.value_type) if pa.types.is_list(kind) or pa.types.is_large_list(kind) else kind
+
+
+def _mapping(written: pa.DataType, *, is_key: bool) -> dict[str, Any]:
+    kind = _inner(written)
     if pa.types.is_struct(kind):
-        return {"properties": {field.name: mapping for field in kind if (mapping := _of_type(field.type)) is not None}}
+        return {"properties": _properties({field.name: field.type for field in kind})}
     if pa.types.is_map(kind):
-        members = {"key": _of_type(kind.key_type), "value": _of_type(kind.item_type)}
-        return {"properties": {name: mapping for name, mapping in members.items() if mapping is not None}}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _of_type(kind.value_type)
-    if pa.types.is_null(kind):
-        return None
-    return _of_primitive(kind, is_key=is_key)
-
-
-def _of_primitive(kind: pa.DataType, *, is_key: bool) -> dict[str, Any]:
+        return {"properties": _properties({"key": kind.key_type, "value": kind.item_type})}
     if pa.types.is_boolean(kind):
         return {"type": "boolean"}
     if pa.types.is_integer(kind):
@@ -232,11 +190,10 @@ def _of_primitive(kind: pa.DataType, *, is_key: bool) -> dict[str, Any]:
         return {"type": "double", "ignore_malformed": True}
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return {"type": "date", "format": "strict_date_optional_time_nanos", "ignore_malformed": True}
-    if pa.types.is_time(kind) or isinstance(kind, pa.UuidType):
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if pa.types.is_time(kind) or isinstance(kind, pa.UuidType) or (is_text and is_key):
         return dict(_KEYWORD)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return dict(_KEYWORD) if is_key else {"type": "text", "fields": {"keyword": dict(_KEYWORD)}}
-    return {"type": "binary"}
+    return {"type": "text", "fields": {"keyword": dict(_KEYWORD)}} if is_text else {"type": "binary"}
 
 
 class Indexes:
@@ -260,7 +217,7 @@ class Indexes:
     def next_generation(self) -> int:
         """A generation later than all that are there."""
         there = [each.version for each in self._find(self.names.pattern).values()]
-        return max((generation_of(version) + 1 for version in there if version is not None), default=0)
+        return max(((version >> 32) + 1 for version in there if version is not None), default=0)
 
     def refuse_foreign(self, name: str) -> None:
         """Raise if a name is an index, or the alias of one, that no batch of this sink made."""
@@ -284,17 +241,16 @@ class Indexes:
     def prepare(self, target: str, *, is_new: bool, uuid: str | None = None, batch: ProvenBatch) -> str | None:
         """Let an index know a batch's columns; returns its uuid, if known. IndexGoneError: missing, or another uuid."""
         forms = id_forms(batch.schema, batch.identity)
-        found = self._find(target).get(target)
-        meta = facts_to_leave(self.names, batch, identity=forms, before=found)
         fields = field_mappings(batch.shown_schema, batch.identity)
-        if uuid is not None and (found is None or found.uuid != uuid):
+        found = self._find(target).get(target)
+        columns = {**(found.facts.get("columns", {}) if found else {}), **known_columns(batch)}
+        meta = {"icefloe": {"version": 1, "index": self.names.index, "identity": forms, "columns": columns}}
+        if (found is None and not is_new) or (uuid is not None and (found is None or found.uuid != uuid)):
             raise IndexGoneError.of(self._cluster.url, target)
         if found is None:
-            if not is_new:
-                raise IndexGoneError.of(self._cluster.url, target)
             self._refuse_own_name(self._find(self.names.index))
             self._make(target, {"_meta": meta, "properties": {name: fields[name] for name in (DELETED, DELETED_AT)}})
-            found = self.there(target)
+            found = self._there(target)
         self._require_own(found)
         self._refuse_misfit(found, forms, batch)
         # Fields that the user has chosen, in an index or in a template, stay.
@@ -306,66 +262,47 @@ class Indexes:
         return found.uuid
 
     def _make(self, target: str, mapping: Mapping[str, Any]) -> None:
-        body = {"settings": {"index": self._new_settings()}, "aliases": {self.names.writer(target): {}}}
-        # A template of the cluster may say otherwise, but documents have a source and no routing.
-        body["mappings"] = {
-            "dynamic": "strict",
-            "_source": {"enabled": True},
-            "_routing": {"required": False},
-            **mapping,
-        }
-        made = self._cluster.ask("PUT", f"/{target}", body, allowed=(400,))
-        if made.status == 400 and made.error_type != ALREADY_THERE:
-            raise TerminalError(
-                f"{self._url}: the cluster cannot make index {target} ({made.fault}); change what it names, such as "
-                "sink.shards, sink.replicas or a template of the cluster"
-            )
-
-    def show(self, target: str) -> None:
-        """Make an index visible and the only one behind the name, by one call; remove older ones."""
-        # IndexGoneError: the index is missing, or the name belongs to a later load.
-        self._cluster.ask("POST", f"/{target}/_refresh", unless=failed_copies)
-        version = self.names.version_of(target) or 0
-        while {*(shown := self._find(self.names.index))} != {target}:
-            self._refuse_own_name(shown)
-            if any((each.version or 0) > version for each in shown.values()):
-                raise IndexGoneError.of(self._cluster.url, target)
-            others = [name for name in shown if name != target]
-            if not all(shown[name].is_known for name in others):
-                _LOG.warning("%s: moving the name back from %s to %s, which has all changes", self._url, others, target)
-            self._move_name(others, target)
-        self._remove_older(version)
-
-    def _move_name(self, sources: Sequence[str], target: str) -> None:
-        alias = self.names.index
-        filtered = {"filter": _NOT_DELETED} if self._settings.deletes == "soft" else {}
-        actions: list[dict[str, Any]] = [{"add": {"index": target, "alias": alias, **filtered}}]
-        actions += [{"remove": {"index": name, "alias": alias, "must_exist": True}} for name in sources]
-        # 404: the name was moved meanwhile, by another process or by this very call, whose answer was lost.
-        self._cluster.ask("POST", "/_aliases", {"actions": actions}, allowed=(404,))
-
-    def there(self, target: str) -> FoundIndex:
-        """An index, or IndexGoneError."""
-        found = self._find(target).get(target)
-        if found is None:
-            raise IndexGoneError.of(self._cluster.url, target)
-        return found
-
-    def _remove_older(self, version: int) -> None:
-        for each in self._find(self.names.pattern).values():
-            if each.version is not None and each.version < version:
-                _LOG.info("%s: removing index %s, which a later load replaces", self._url, each.name)
-                self._cluster.ask("DELETE", f"/{each.name}", allowed=(404,))
-
-    def _new_settings(self) -> dict[str, Any]:
         chosen = {"number_of_shards": self._settings.shards, "number_of_replicas": self._settings.replicas}
-        return {
+        settings = {
             **{key: value for key, value in chosen.items() if value is not None},
             # Nested objects of a wide table need more fields than the default of 1,000.
             "mapping.total_fields.limit": 10_000,
             # It remembers the deletion of a document or mark, so that no late write brings the row back.
             "gc_deletes": "24h",
         }
+        # A template of the cluster may say otherwise, but documents have a source and no routing.
+        own = {"dynamic": "strict", "_source": {"enabled": True}, "_routing": {"required": False}}
+        body = {
+            "settings": {"index": settings}, "aliases": {self.names.writer(target): {}}, "mappings": {**own, **mapping}
+        }  # fmt: skip
+        self._cluster.make_index(target, body)
+
+    def show(self, target: str) -> None:
+        """Make an index visible and the only one behind the name, by one call; remove older ones."""
+        # IndexGoneError: the index is missing, or the name belongs to a later load.
+        self._cluster.ask("POST", f"/{target}/_refresh", unless=failed_copies)
+        version, alias = self.names.version_of(target) or 0, self.names.index
+        filtered = {"filter": _NOT_DELETED} if self._settings.deletes == "soft" else {}
+        while {*(shown := self._find(alias))} != {target}:
+            self._refuse_own_name(shown)
+            if any((each.version or 0) > version for each in shown.values()):
+                raise IndexGoneError.of(self._cluster.url, target)
+            others = [name for name in shown if name != target]
+            _LOG.info("%s: moving the name from %s to %s", self._url, others, target)
+            actions: list[dict[str, Any]] = [{"add": {"index": target, "alias": alias, **filtered}}]
+            actions += [{"remove": {"index": name, "alias": alias, "must_exist": True}} for name in others]
+            # 404: the name was moved meanwhile, by another process or by this very call, whose answer was lost.
+            self._cluster.ask("POST", "/_aliases", {"actions": actions}, allowed=(404,))
+        for each in self._find(self.names.pattern).values():
+            if each.version is not None and each.version < version:
+                _LOG.info("%s: removing index %s, which a later load replaces", self._url, each.name)
+                self._cluster.ask("DELETE", f"/{each.name}", allowed=(404,))
+
+    def _there(self, target: str) -> FoundIndex:
+        found = self._find(target).get(target)
+        if found is None:
+            raise IndexGoneError.of(self._cluster.url, target)
+        return found
 
     def _add_fields(self, target: str, mapping: Mapping[str, Any]) -> None:
         answer = self._cluster.ask("PUT", f"/{target}/_mapping", mapping, allowed=(400,))
@@ -384,15 +321,17 @@ class Indexes:
             raise TerminalError(
                 f"{documents} have ids of {_shown(before)}, and this batch has {_shown(identity)}; {reset}"
             )
-        if index.columns is None:
+        known = index.facts["columns"]
+        if not known:
+            # A replay made it, which knows no ids.
             return
         # An index knows fields by name only.
-        if (other := other_column(index.columns, batch)) is not None:
+        if others := [name for name, field_id in known_columns(batch).items() if known.get(name, field_id) != field_id]:
             raise TerminalError(
-                f"{documents} have the values of another column under the name {other}, which was dropped or renamed "
-                f"since; {reset}"
+                f"{documents} have the values of another column under the name {others[0]}, which was dropped or "
+                f"renamed since; {reset}"
             )
-        if (added := column_with_default(index.columns, batch)) is not None:
+        if (added := column_with_default(known, batch)) is not None:
             raise TerminalError(
                 f"{documents} lack column {added}, which is new and has an initial default in their rows; {reset}"
             )

@@ -180,9 +180,7 @@ def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Se
 
 
 def _of_keys(cluster: Cluster, index: str, keys: pa.RecordBatch) -> Iterator[Sequence[Mapping[str, Any]]]:
-    ids = document_ids(keys, keys.schema.names).to_pylist()
-    for first in range(0, len(ids), _PAGE):
-        found = stored_documents(cluster, index, ids[first : first + _PAGE])
+    for found in stored_documents(cluster, index, document_ids(keys, keys.schema.names).to_pylist()):
         yield [each for each in found if each["found"]]
 
 
