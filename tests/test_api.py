@@ -162,7 +162,7 @@ def test_arguments_of_another_type_are_refused(workshop: Workshop) -> None:
     ("options", "sentence"),
     [
         ({"columns": []}, "columns is empty: name at least one column"),
-        ({"columns": ["vlue"]}, "columns names 'vlue', which the table does not have; did you mean 'value'"),
+        ({"columns": ["vlue"]}, "selected column 'vlue' is not in the table; did you mean 'value'"),
         ({"filter": " "}, "filter is empty"),
         ({"filter": "id >"}, "filter 'id >' cannot be read"),
         ({"filter": "ids = 1"}, "filter names column 'ids', which table .*events does not have; did you mean 'id'"),

@@ -31,7 +31,7 @@ def refused(workspace: Workspace, *arguments: object, code: int = 65) -> str:
         ({"catalog": "lakehouse"}, "there is no catalog 'lakehouse'"),
         ({"catalog": "lakehouse"}, "PYICEBERG_CATALOG__LAKEHOUSE__URI"),
         ({"identifier_columns": ["ID"]}, "{line}identifier_columns does not fit"),
-        ({"columns": ["vlue"]}, "{line}columns names 'vlue', which the table does not have; did you mean 'value'?"),
+        ({"columns": ["vlue"]}, "{line}selected column 'vlue' is not in the table; did you mean 'value'?"),
         ({"filter": "id >"}, "{line}filter 'id >' cannot be read as"),
         ({"filter": "ids = 1"}, "{line}filter names column 'ids', which table db.events does not have; did you mean"),
         ({"filter": "id = 'a'"}, "{line}filter compares column 'id' of table db.events, of type long, with 'a'"),

@@ -27,10 +27,6 @@ class HashSlice:
     bits: int = 0
     number: int = 0
 
-    def __post_init__(self) -> None:
-        if not (0 <= self.bits <= _MAX_BITS and 0 <= self.number < 1 << self.bits):
-            raise ValueError(f"expected a number below 2^bits of 0 to {_MAX_BITS} bits, found {self}")
-
     @staticmethod
     def slices(at_least: int) -> "list[HashSlice]":
         """At least this many slices, a power of two, that cover every hash once.
@@ -45,11 +41,6 @@ class HashSlice:
     def is_whole(self) -> bool:
         """True if it holds every hash."""
         return self.bits == 0
-
-    def halves(self) -> tuple["HashSlice", "HashSlice"]:
-        """Its two halves, in order."""
-        lower, upper = (HashSlice(bits=self.bits + 1, number=2 * self.number + bit) for bit in (0, 1))
-        return lower, upper
 
     def positions(self, hashes: RowHashes) -> NDArray[np.int64]:
         """Positions of the hashes of this slice, ascending."""

@@ -34,8 +34,8 @@ def test_the_pipelines_columns_come_before_the_tables() -> None:
     ("column", "sentence"),
     [
         ("di", "identifier column 'di' is not in the table; did you mean 'id'"),
-        ("place", "column 'place' of type .* cannot identify rows"),
-        ("words", "column 'words' of type .* cannot identify rows"),
+        ("place", "identifier column 'place' of type .* cannot be used"),
+        ("words", "identifier column 'words' of type .* cannot be used"),
     ],
 )
 def test_a_column_that_cannot_identify_rows_is_one_sentence(column: str, sentence: str) -> None:

@@ -145,10 +145,10 @@ def test_text_that_is_dictionary_encoded_stays_so() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"columns": ["vlue"]}, "columns names 'vlue', which the table does not have; did you mean 'value'"),
+        ({"columns": ["vlue"]}, "selected column 'vlue' is not in the table; did you mean 'value'"),
         ({"columns": []}, "columns is empty"),
-        ({"columns": ["id", "id"]}, "columns names id more than once"),
-        ({"columns": ["us.element"]}, "inside a list or map"),
+        ({"columns": ["id", "id"]}, "selected column 'id' is named twice"),
+        ({"columns": ["us.element"]}, "cannot be used: name the whole list or map"),
         ({"filter_text": "id >"}, "filter"),
         ({"filter_text": "ids = 1"}, "'ids'"),
         ({"identity": by("ids")}, "identifier column 'ids' is not in the table; did you mean 'id'"),

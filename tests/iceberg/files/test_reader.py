@@ -21,8 +21,10 @@ from iceberg.far_io import FAR, FarIO
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DataFile, RowGroups, constant_to_json
-from icefloe.iceberg.files.opened_file import KeptProjections
+from icefloe.iceberg.files.opened_file import kept_projections
 from icefloe.iceberg.schemas.conversions import FilledField
+from icefloe.iceberg.schemas.file_columns import file_columns
+from icefloe.iceberg.schemas.projection import Projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import describe, optional, read_one, reader, with_id, write_file
 
@@ -63,13 +65,6 @@ def test_rows_at_positions_are_exactly_those(tmp_path: Path, group: int, positio
     rows = pa.Table.from_batches(read, schema().arrow)
     assert rows.to_pylist() == ROWS.take(pa.array(wanted)).to_pylist()
     assert all(batch.num_rows for batch in read)
-
-
-@pytest.mark.parametrize("positions", [[-1, 3], [3, 1000], [4, 3], [3, 3]])
-def test_positions_out_of_order_or_outside_the_file_are_refused(tmp_path: Path, positions: list[int]) -> None:
-    wanted = np.array(positions, np.int64)
-    with pytest.raises(ValueError, match="must be ascending from 0 to 1000"):
-        next(reader().rows_at(flights(tmp_path), wanted, schema()))
 
 
 def test_row_groups_without_wanted_rows_are_not_decoded(tmp_path: Path) -> None:
@@ -192,29 +187,29 @@ def file_schema(x: int = 3, y: int = 4) -> pa.Schema:
 
 
 def test_a_kept_projection_is_that_of_a_file_with_the_same_schema_field_ids_and_constants() -> None:
-    kept, schema = KeptProjections(), table_schema()
+    kept, schema = kept_projections(), table_schema()
+
+    def planned(file: pa.Schema, of: TableSchema, **constants: str) -> Projection:
+        columns = file_columns(file, None)
+        return kept(columns, of, frozenset({"5": constants["place"]}.items()), keep_dictionaries=False)
 
     def rows_of(file: pa.Schema, of: TableSchema, **constants: str) -> Any:
-        _, projection = kept.of(file, of, {"5": constants["place"]}, keep_dictionaries=False)
         batch = pa.record_batch([pa.array([7]), pa.array([{"x": 1, "y": 2}], file.field("at").type)], schema=file)
-        return projection.apply(batch, {0: 0, 1: 1}).to_pylist()
+        return planned(file, of, **constants).apply(batch, {0: 0, 1: 1}).to_pylist()
 
     for place in ("lab", "field"):
         assert rows_of(file_schema(), schema, place=place) == [{"id": 7, "at": {"x": 1, "y": 2}, "place": place}]
     assert rows_of(file_schema(x=4, y=3), schema, place="lab")[0]["at"] == {"x": 2, "y": 1}
-    one, other = (kept.of(file_schema(), schema, {}, keep_dictionaries=False) for _ in range(2))
-    assert one[1] is other[1]
-    for _ in range(20):
-        selected = table_schema().select(["id"])
-        assert rows_of(file_schema(), selected, place="lab") == [{"id": 7}]
+    assert planned(file_schema(), schema, place="lab") is planned(file_schema(), schema, place="lab")
+    assert rows_of(file_schema(), table_schema().select(["id"]), place="lab") == [{"id": 7}]
 
 
 def test_the_constant_of_minus_zero_is_another_one_than_zero() -> None:
-    kept = KeptProjections()
+    kept, columns = kept_projections(), file_columns(file_schema(), None)
     schema = TableSchema.of(Schema(*COLUMNS.fields, NestedField(6, "share", DoubleType())))
     for share in (0.0, -0.0, 0.0):
-        constants = {"6": constant_to_json(DoubleType(), share)}
-        _, projection = kept.of(file_schema(), schema, constants, keep_dictionaries=False)
+        constants = frozenset({"6": constant_to_json(DoubleType(), share)}.items())
+        projection = kept(columns, schema, constants, keep_dictionaries=False)
         [filled] = [
             field.value for field in projection.fields if isinstance(field, FilledField) and field.value.is_valid
         ]

@@ -35,9 +35,9 @@ def test_dotted_names_of_identifiers_lead_into_structs_and_names_with_dots_are_f
     [
         (["id", "nam"], "'nam' is not in the table; did you mean 'Name'"),
         (["place.town"], "'place.town' is not in the table; did you mean .*'place.city'"),
-        *(([name], f"column '{name}' of type .* cannot identify rows") for name in ("place", "place.at", "tags")),
-        (["tags.element.tag"], "column 'tags.element.tag' of type string cannot identify rows"),
-        (["id", "id"], "name a column twice"),
+        *(([name], f"column '{name}' of type .* cannot be used") for name in ("place", "place.at", "tags")),
+        (["tags.element.tag"], "column 'tags.element.tag' of type string cannot be used"),
+        (["id", "id"], "is named twice"),
     ],
 )
 def test_columns_that_cannot_identify_rows_are_refused_in_a_sentence(names: list[str], sentence: str) -> None:
@@ -74,11 +74,11 @@ def test_the_identifier_fields_that_are_selected_stay_so() -> None:
     ("names", "sentence"),
     [
         ([], r"columns is empty: name at least one column"),
-        (["id", "Name", "id"], r"columns names id more than once"),
-        (["name"], r"columns names 'name', which the table does not have; did you mean 'Name'\?"),
+        (["id", "Name", "id"], r"selected column 'id' is named twice"),
+        (["name"], r"selected column 'name' is not in the table; did you mean 'Name'\?"),
         (["place.town"], r"did you mean .*'place.city'"),
-        (["tags.element.tag"], r"'tags.element.tag', which is inside a list or map"),
-        ([""], r"columns names '', which the table does not have; did you mean 'id', 'Name'"),
+        (["tags.element.tag"], r"'tags.element.tag' of type string cannot be used"),
+        ([""], r"selected column '' is not in the table; did you mean 'id', 'Name'"),
     ],
 )
 def test_names_that_select_nothing_are_refused_in_a_sentence(names: list[str], sentence: str) -> None:

@@ -89,7 +89,7 @@ def test_a_schema_survives_the_plan(mapping: Any) -> None:
     schema = TableSchema.of(COLUMNS, mapping)
     document = json.loads(json.dumps([schema.schema_json, schema.name_mapping_json]))
     again = TableSchema.from_json(document[0], name_mapping=document[1])
-    assert again == schema
+    assert (again.columns, again.name_mapping, again.arrow) == (schema.columns, schema.name_mapping, schema.arrow)
     assert again.columns.find_field("day").initial_default == COLUMNS.find_field("day").initial_default
     assert again.identifier_columns == schema.identifier_columns == ("id", "place.city")
 
@@ -201,9 +201,9 @@ NAN, DAY = float("nan"), date(2024, 2, 29)
         ({1: STRUCT}, {1: CHANGED}, (), r"'c1\.a' is string at snapshot \d+ and was int"),
         ({1: STRUCT}, {1: ListType(20, IntegerType())}, (), "'c1' is list<int>"),
         ({1: IntegerType()}, {1: IntegerType()}, (5, 5), None),
-        ({1: IntegerType()}, {1: IntegerType()}, (5, 7), "'c1' has another initial default at snapshot"),
-        ({1: IntegerType()}, {1: IntegerType()}, (5, None), "'c1' has another initial default at snapshot"),
-        ({1: IntegerType()}, {1: IntegerType()}, (None, 5), "'c1' has another initial default at snapshot"),
+        ({1: IntegerType()}, {1: IntegerType()}, (5, 7), "'c1' is .*initial defaults: "),
+        ({1: IntegerType()}, {1: IntegerType()}, (5, None), "'c1' is .*initial defaults: "),
+        ({1: IntegerType()}, {1: IntegerType()}, (None, 5), "'c1' is .*initial defaults: "),
         ({1: DoubleType()}, {1: DoubleType()}, (NAN, NAN), None),
         ({1: DateType()}, {1: TimestampType()}, (DAY, datetime(2024, 2, 29)), None),
         ({1: TimestampType()}, {1: DateType()}, (datetime(2024, 2, 29), DAY), None),

@@ -14,8 +14,8 @@ import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any, Final
+from functools import cache, lru_cache
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -139,7 +139,10 @@ def read_position_deletes(
     asked = pa.array(paths, pa.large_string())
     found: dict[str, BitMap64] = {}
     for _, batch in reader.rows(delete_file, _schema(), dictionary_columns=True):
-        _check(batch, delete_file, reader.table)
+        if (damage := _damage_in(batch)) is not None:
+            raise TerminalError(
+                f"delete file {delete_file.path} of table {reader.table} is damaged: {damage}; restore the file"
+            )
         places, positions = _asked_rows(batch, asked)
         for place, run in positions_by(places, positions):
             found.setdefault(paths[place], BitMap64()).update(run)
@@ -149,19 +152,19 @@ def read_position_deletes(
     return found
 
 
+@cache
 def _schema() -> TableSchema:
     """By name in files of writers that leave the ids out."""
     names = [{"field-id": field.field_id, "names": [field.name]} for field in _FIELDS]
     return TableSchema.of(Schema(*_FIELDS), NameMapping.model_validate(names))
 
 
-def _check(batch: pa.RecordBatch, delete_file: DeleteFile, table: str) -> None:
+def _damage_in(batch: pa.RecordBatch) -> str | None:
     path, position = batch.columns
     if path.null_count or position.null_count:
-        raise _damaged("it has rows without a data file or without a position", delete_file, table)
+        return "it has rows without a data file or without a position"
     smallest = pc.min(position).as_py()
-    if smallest is not None and smallest < 0:
-        raise _damaged(f"it deletes the position {smallest}", delete_file, table)
+    return f"it deletes the position {smallest}" if smallest is not None and smallest < 0 else None
 
 
 def _asked_rows(batch: pa.RecordBatch, asked: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -169,20 +172,10 @@ def _asked_rows(batch: pa.RecordBatch, asked: pa.Array) -> tuple[NDArray[np.int3
     path, position = batch.columns
     # Each path is looked up once, not once for each row: a delete file names few data files, each many times.
     encoded = path if pa.types.is_dictionary(path.type) else path.dictionary_encode()
-    places = _values(pc.fill_null(pc.index_in(encoded.dictionary, asked), -1).take(encoded.indices))
-    positions = _values(position)
-    rows = np.flatnonzero(places >= 0)
-    if len(rows) == len(places):
-        return places, positions
-    return places[rows], positions[rows]
-
-
-def _values(array: Any) -> NDArray[Any]:
-    return array.to_numpy(zero_copy_only=False)
-
-
-def _damaged(what: str, delete_file: DeleteFile, table: str) -> TerminalError:
-    return TerminalError(f"delete file {delete_file.path} of table {table} is damaged: {what}; restore the file")
+    places = pc.fill_null(pc.index_in(encoded.dictionary, asked), -1).take(encoded.indices)
+    found = places.to_numpy(zero_copy_only=False), position.to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(found[0] >= 0)
+    return found if len(rows) == batch.num_rows else (found[0][rows], found[1][rows])
 
 
 _PARALLEL_READS: Final = 8

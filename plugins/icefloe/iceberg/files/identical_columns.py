@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, NamedTuple
 
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
@@ -31,53 +31,41 @@ class ColumnLayout:
     decoding: tuple[object, ...]  # all that decides how its bytes become the table's values
     ranges: Sequence[tuple[int, int]] = ()  # (first byte, number of bytes) of each chunk; none if the file lacks it
 
-    @property
-    def size_bytes(self) -> int:
-        """Compressed bytes of all chunks."""
-        return sum(size for _, size in self.ranges)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLayout:
-    """The columns to read of one file."""
-
-    decoding: tuple[object, ...]  # the writer, and the rows of each row group
-    columns: Mapping[str, ColumnLayout]
-
-    @classmethod
-    def of(cls, opened: ProjectedFile, schema: Schema, constants: Mapping[str, Constant]) -> Self | None:
-        """None if a file is not Parquet, or something is in doubt."""
-        if not isinstance(opened.rows, ParquetRows):
-            return None
-        metadata = opened.rows.file.metadata
-        groups = [metadata.row_group(number) for number in opened.rows.groups]
-        chunks = [[group.column(number) for number in range(metadata.num_columns)] for group in groups]
-        numbers = _leaf_numbers(opened.file_columns)
-        if _UNSIZED_CHUNKS.match(metadata.created_by or "") or sum(map(len, numbers)) != metadata.num_columns:
-            return None
-        # The format lets the chunks of a file lie in another file. A damaged footer has any number.
-        if any(chunk.file_path or min(_range(chunk)) < 0 for group in chunks for chunk in group):
-            return None
-        columns: dict[str, ColumnLayout] = {}
-        for target, field in zip(schema.fields, opened.projection.fields, strict=True):
-            if isinstance(field, FilledField):
-                columns[target.name] = ColumnLayout(decoding=(field,))
-                continue
-            leaf_numbers = numbers[field.position]
+def column_layouts(
+    opened: ProjectedFile, schema: Schema, constants: Mapping[str, Constant]
+) -> Mapping[str, ColumnLayout]:
+    """The columns to read of one file; empty if it is not Parquet, or something is in doubt."""
+    if not isinstance(opened.rows, ParquetRows):
+        return {}
+    metadata = opened.rows.file.metadata
+    groups = [metadata.row_group(number) for number in opened.rows.groups]
+    chunks = [[group.column(number) for number in range(metadata.num_columns)] for group in groups]
+    numbers = _leaf_numbers(opened.file_columns)
+    if _UNSIZED_CHUNKS.match(metadata.created_by or "") or sum(map(len, numbers)) != metadata.num_columns:
+        return {}
+    # The format lets the chunks of a file lie in another file. A damaged footer has any number.
+    if any(chunk.file_path or min(_range(chunk)) < 0 for group in chunks for chunk in group):
+        return {}
+    written = metadata.created_by, metadata.format_version, tuple(group.num_rows for group in groups)
+    columns: dict[str, ColumnLayout] = {}
+    for target, field in zip(schema.fields, opened.projection.fields, strict=True):
+        if isinstance(field, FilledField):
+            columns[target.name] = ColumnLayout(decoding=(written, field))
+            continue
+        column, leaf_numbers = opened.file_columns[field.position], numbers[field.position]
+        of_column = [group[number] for group in chunks for number in leaf_numbers]
+        decoding = (
+            written,
             # Missing fields inside of the column have these values. The rest of the plan follows from the types.
-            filled = [(inside, constants.get(str(inside))) for inside in Schema(target).field_ids]
-            columns[target.name] = _column_layout(
-                filled,
-                opened.file_columns[field.position],
-                [metadata.schema.column(number) for number in leaf_numbers],
-                [group[number] for group in chunks for number in leaf_numbers],
-            )
-        written = metadata.created_by, metadata.format_version, tuple(group.num_rows for group in groups)
-        return cls(decoding=written, columns=columns)
-
-    def size_bytes(self, names: Iterable[str]) -> int:
-        """Compressed bytes of some columns."""
-        return sum(self.columns[name].size_bytes for name in names)
+            [(inside, constants.get(str(inside))) for inside in Schema(target).field_ids],
+            _ids(column),
+            column.type,
+            [_leaf_decoding(metadata.schema.column(number)) for number in leaf_numbers],
+            [_chunk_decoding(chunk) for chunk in of_column],
+        )
+        columns[target.name] = ColumnLayout(decoding=decoding, ranges=[_range(chunk) for chunk in of_column])
+    return columns
 
 
 def _leaf_numbers(columns: Sequence[FileColumn]) -> list[range]:
@@ -87,22 +75,6 @@ def _leaf_numbers(columns: Sequence[FileColumn]) -> list[range]:
         found.append(range(start, start + sum(1 for _ in leaves([column]))))
         start = found[-1].stop
     return found
-
-
-def _column_layout(
-    filled: object,
-    column: FileColumn,
-    leaf_schemas: Sequence[pq.ColumnSchema],
-    chunks: Sequence[pq.ColumnChunkMetaData],
-) -> ColumnLayout:
-    decoding = (
-        filled,
-        _ids(column),
-        column.type,
-        tuple(_leaf_decoding(leaf) for leaf in leaf_schemas),
-        tuple(_chunk_decoding(chunk) for chunk in chunks),
-    )
-    return ColumnLayout(decoding=decoding, ranges=[_range(chunk) for chunk in chunks])
 
 
 def _ids(column: FileColumn) -> tuple[object, ...]:
@@ -134,52 +106,52 @@ _PIECE_BYTES: Final = 16 << 20
 
 
 def identical_columns(
-    files: tuple[DataFile, DataFile], layouts: Sequence[FileLayout | None], *, io: FileIO, table: str
+    files: tuple[DataFile, DataFile], layouts: Sequence[Mapping[str, ColumnLayout]], *, io: FileIO, table: str
 ) -> frozenset[str]:
     """See `FileReader.identical_columns`."""
     first, second = layouts
-    if first is None or second is None or first.decoding != second.decoding:
-        return frozenset()
-    least_bytes = _LEAST_SHARE * first.size_bytes(first.columns)
-    likely = [name for name, column in first.columns.items() if column.decoding == second.columns[name].decoding]
-    if first.size_bytes(likely) < least_bytes:
+    likely = [name for name in first.keys() & second.keys() if first[name].decoding == second[name].decoding]
+    least_bytes = _LEAST_SHARE * _size_bytes(first, first)
+    if _size_bytes(first, likely) < least_bytes:
         return frozenset()
     unequal: set[str] = set()
     one, other = files
     with _reading(one, io, table) as of_one, _reading(other, io, table) as of_other:
-        for run in _runs(_spans(first, second, likely)):
+        for run in _runs(first, second, likely):
             unequal.update(_unequal([span for span in run if span.name not in unequal], of_one, of_other))
     identical = [name for name in likely if name not in unequal]
-    return frozenset(identical if first.size_bytes(identical) >= least_bytes else ())
+    return frozenset(identical if _size_bytes(first, identical) >= least_bytes else ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Span:
-    name: str
-    starts: tuple[int, int]
+def _size_bytes(layout: Mapping[str, ColumnLayout], names: Iterable[str]) -> int:
+    """Compressed bytes of some columns."""
+    return sum(size for name in names for _, size in layout[name].ranges)
+
+
+class _Span(NamedTuple):
+    """A piece of a column's bytes in both files."""
+
+    start: int
+    other_start: int
     size: int
-
-    @property
-    def stops(self) -> tuple[int, int]:
-        return self.starts[0] + self.size, self.starts[1] + self.size
+    name: str
 
 
-def _spans(first: FileLayout, second: FileLayout, names: Iterable[str]) -> list[_Span]:
-    """The bytes of the columns, in pieces."""
-    found = [
-        _Span(name=name, starts=(start + begin, other + begin), size=min(_PIECE_BYTES, size - begin))
+def _runs(
+    first: Mapping[str, ColumnLayout], second: Mapping[str, ColumnLayout], names: Iterable[str]
+) -> Iterator[list[_Span]]:
+    """The bytes of the columns: neighbours in both files, to be read in one request."""
+    spans = sorted(
+        _Span(start + begin, other + begin, min(_PIECE_BYTES, size - begin), name)
         for name in names
-        for (start, size), (other, _) in zip(first.columns[name].ranges, second.columns[name].ranges, strict=True)
+        for (start, size), (other, _) in zip(first[name].ranges, second[name].ranges, strict=True)
         for begin in range(0, size, _PIECE_BYTES)
-    ]
-    return sorted(found, key=lambda span: span.starts)
-
-
-def _runs(spans: Iterable[_Span]) -> Iterator[list[_Span]]:
-    """Neighbours in both files, to be read in one request."""
+    )
     run: list[_Span] = []
     for span in spans:
-        if run and (run[-1].stops != span.starts or span.stops[0] - run[0].starts[0] > _PIECE_BYTES):
+        last = run[-1] if run else span
+        are_neighbours = (last.start + last.size, last.other_start + last.size) == (span.start, span.other_start)
+        if run and not (are_neighbours and span.start + span.size - run[0].start <= _PIECE_BYTES):
             yield run
             run = []
         run.append(span)
@@ -210,13 +182,10 @@ def _unequal(run: Sequence[_Span], one: _Read, other: _Read) -> Iterator[str]:
     """The columns whose bytes differ."""
     if not run:
         return
-    first, second = run[0].starts
-    size = run[-1].stops[0] - first
-    here, there = one(first, size), other(second, size)
-    if len(here) == size and here == there:
-        return
+    size = run[-1].start + run[-1].size - run[0].start
+    here, there = memoryview(one(run[0].start, size)), memoryview(other(run[0].other_start, size))
     for span in run:
-        start = span.starts[0] - first
+        piece = slice(span.start - run[0].start, span.start - run[0].start + span.size)
         # A piece that ends too early is of a damaged file, which the reader refuses.
-        if len(here) != size or here[start : start + span.size] != there[start : start + span.size]:
+        if len(here[piece]) < span.size or here[piece] != there[piece]:
             yield span.name

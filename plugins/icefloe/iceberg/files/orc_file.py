@@ -98,11 +98,8 @@ def _decoding() -> Iterator[None]:
     """Arrow reports damage as an OSError; an error of the disk sets errno."""
     try:
         yield
-    except pa.ArrowException as cause:
-        if type(cause) is not pa.ArrowException:
-            raise
-        raise UndecodableError(one_line(cause)) from cause
-    except OSError as cause:
-        if cause.errno is not None:
+    except (pa.ArrowException, OSError) as cause:
+        is_damage = cause.errno is None if isinstance(cause, OSError) else type(cause) is pa.ArrowException
+        if not is_damage:
             raise
         raise UndecodableError(one_line(cause)) from cause

@@ -15,10 +15,12 @@ from pyroaring import BitMap64
 from icefloe.errors import NotBuiltError, TerminalError, one_line
 from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_data_file
 from icefloe.iceberg.data_file import DataFile, DeleteFile
-from icefloe.iceberg.files.identical_columns import FileLayout, identical_columns
-from icefloe.iceberg.files.opened_file import KeptProjections, OpenedFile, ProjectedFile, selected_columns
+from icefloe.iceberg.files.identical_columns import column_layouts, identical_columns
+from icefloe.iceberg.files.opened_file import OpenedFile, ProjectedFile, kept_projections, selected_columns
 from icefloe.iceberg.files.parquet_file import DictionaryBound, ParquetRows, compressed_bytes, dictionary_bytes
 from icefloe.iceberg.files.parquet_footer import KeptFooters, read_footer
+from icefloe.iceberg.schemas.file_columns import file_columns
+from icefloe.iceberg.schemas.projection import Projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
 from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder
@@ -68,7 +70,7 @@ class FileReader:
     decoded: Callable[[DataFile | DeleteFile, pa.RecordBatch], None] | None = None
     bound: DictionaryBound | None = None
     footers: KeptFooters = field(default_factory=KeptFooters, repr=False)
-    projections: KeptProjections = field(default_factory=KeptProjections, repr=False)
+    projections: Callable[..., Projection] = field(default_factory=kept_projections, repr=False)
 
     def rows(
         self, file: DataFile | DeleteFile, schema: TableSchema, *, dictionary_columns: bool = False
@@ -102,7 +104,6 @@ class FileReader:
         Args:
             positions: ascending, each once, below ``file.record_count``; a bitmap becomes a list one run at a time.
         """
-        _check_positions(file, positions)
         if not len(positions):
             return
         with self.open(file, schema, dictionary_columns=dictionary_columns) as opened:
@@ -120,7 +121,7 @@ class FileReader:
         layouts = []
         for file in (one, other):
             with self.open(file, schema) as opened:
-                layouts.append(FileLayout.of(opened, schema.columns, file.constants))
+                layouts.append(column_layouts(opened, schema.columns, file.constants))
         return identical_columns((one, other), layouts, io=self.io, table=self.table)
 
     def row_groups(self, file: DataFile) -> list[DataFile]:
@@ -154,9 +155,9 @@ class FileReader:
                         f"metadata says {file.record_count}: the file was replaced or the metadata is wrong; restore "
                         "the file"
                     )
-                projections = self.projections if isinstance(file, DataFile) else KeptProjections()
-                found, projection = projections.of(
-                    rows.schema, schema, file.constants, keep_dictionaries=dictionary_columns
+                found = file_columns(rows.schema, schema.name_mapping)
+                projection = self.projections(
+                    found, schema, frozenset(file.constants.items()), keep_dictionaries=dictionary_columns
                 )
                 columns, places = selected_columns(
                     rows.schema.names, projection.positions, dots_are_paths=isinstance(rows, ParquetRows)
@@ -164,7 +165,6 @@ class FileReader:
                 if isinstance(rows, ParquetRows):
                     self._check_dictionaries(file, rows, columns)
                 yield ProjectedFile(
-                    source=source,
                     rows=rows,
                     file_columns=found,
                     projection=projection,
@@ -215,23 +215,15 @@ class FileReader:
         Text that is no UTF-8, or a decimal of too many digits: no sink can hold them, and to the shuffle they are
         damage.
         """
-        try:
-            rows.validate(full=True)
-        except pa.ArrowInvalid:
-            for name, column in zip(rows.schema.names, rows.columns, strict=True):
-                _check_column(column, name, file, self.table)
-            raise
-
-
-def _check_column(column: pa.Array, name: str, file: DataFile, table: str) -> None:
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid as cause:
-        raise ColumnError(
-            f"column {name!r} holds a value that its type does not allow ({one_line(cause)}): rewrite the row; where "
-            "the open batch needs it as it was, start over by icefloe reset, or with `columns` that leave the column "
-            "out"
-        ).in_file(file.path, table=table) from cause
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as cause:
+                raise ColumnError(
+                    f"column {name!r} holds a value that its type does not allow ({one_line(cause)}): rewrite the row; "
+                    "where the open batch needs it as it was, start over by icefloe reset, or with `columns` that "
+                    "leave the column out"
+                ).in_file(file.path, table=self.table) from cause
 
 
 def _between(positions: NDArray[np.int64] | BitMap64, first: int, stop: int) -> NDArray[np.int64]:
@@ -242,14 +234,3 @@ def _between(positions: NDArray[np.int64] | BitMap64, first: int, stop: int) -> 
         inside.remove_range(stop, max(stop, positions.max() + 1))
         return np.frombuffer(inside.to_array(), np.uint64).view(np.int64)
     return positions[slice(*np.searchsorted(positions, (first, stop)))]
-
-
-def _check_positions(file: DataFile, positions: NDArray[np.int64] | BitMap64) -> None:
-    if not len(positions):
-        return
-    is_ascending = isinstance(positions, BitMap64) or (np.diff(positions) > 0).all()
-    if positions[0] < 0 or positions[-1] >= file.record_count or not is_ascending:
-        raise ValueError(
-            f"positions in {file.path} must be ascending from 0 to {file.record_count}, exclusive; found "
-            f"{len(positions)} from {positions[0]} to {positions[-1]}"
-        )

@@ -41,7 +41,6 @@ from pyiceberg.types import (
     DecimalType,
     DoubleType,
     FloatType,
-    IcebergType,
     IntegerType,
     LongType,
     NestedField,
@@ -112,25 +111,21 @@ def comparisons(expression: BooleanExpression) -> Iterator[tuple[str, tuple[Any,
     >>> dict(comparisons(parse_filter("a = 1 and not (b > 2 or c is null)")))
     {'a': (1,), 'b': (2,), 'c': ()}
     """
-    match expression:
+    predicate: Any = expression
+    match predicate:
         case Not():
-            yield from comparisons(expression.child)
+            yield from comparisons(predicate.child)
         case And() | Or():
-            yield from comparisons(expression.left)
-            yield from comparisons(expression.right)
+            yield from comparisons(predicate.left)
+            yield from comparisons(predicate.right)
         case AlwaysTrue() | AlwaysFalse():
             pass
+        case SetPredicate():
+            yield column_name(predicate), tuple(literal.value for literal in predicate.literals)
+        case LiteralPredicate():
+            yield column_name(predicate), (predicate.literal.value,)
         case _:
-            yield _comparison(expression)
-
-
-def _comparison(predicate: Any) -> tuple[str, tuple[Any, ...]]:
-    literals: tuple[Any, ...] = ()
-    if isinstance(predicate, SetPredicate):
-        literals = tuple(predicate.literals)
-    elif isinstance(predicate, LiteralPredicate):
-        literals = (predicate.literal,)
-    return column_name(predicate), tuple(literal.value for literal in literals)
+            yield column_name(predicate), ()
 
 
 _EXAMPLES: Final = {
@@ -224,7 +219,9 @@ class _Binding:
     def _negated(self, predicate: Any) -> BooleanExpression:
         # not x < 5 is x >= 5, and of a float also true of NaN, of which x < 5 is false. Null stays unknown in both.
         opposite = self._predicate(~predicate)
-        if isinstance(predicate, _ORDERS) and isinstance(self._field_type(predicate), FloatType | DoubleType):
+        if isinstance(predicate, _ORDERS) and isinstance(
+            self._field(column_name(predicate)).field_type, FloatType | DoubleType
+        ):
             return opposite | self._predicate(IsNaN(term=predicate.term))
         return opposite
 
@@ -256,9 +253,6 @@ class _Binding:
             return BoundNotNull(term=term) if isinstance(predicate, NotIn) else AlwaysFalse()
         return predicate.as_bound(term, literals)
 
-    def _field_type(self, predicate: Any) -> IcebergType:
-        return self._field(column_name(predicate)).field_type
-
     def _field(self, name: str) -> NestedField:
         if name in self._fields:
             return self._fields[name]
@@ -267,15 +261,9 @@ class _Binding:
                 f"filter names {name!r}, which is inside a list or map of table {self._table}: a filter reaches into "
                 "structs only; filter by another column"
             )
-        raise self._unknown(name)
-
-    def _unknown(self, name: str) -> TerminalError:
-        near = nearest_names(name, self._fields)
-        is_said = self._given.says(name)
-        shown = f"column {name!r}" if is_said else f"a column made of {self._given.references}"
-        return TerminalError(
-            f"filter names {shown}, which table {self._table} does not have; did you mean {', '.join(map(repr, near))}?"
-        )
+        near = ", ".join(map(repr, nearest_names(name, self._fields)))
+        shown = f"column {name!r}" if self._given.says(name) else f"a column made of {self._given.references}"
+        raise TerminalError(f"filter names {shown}, which table {self._table} does not have; did you mean {near}?")
 
     def _literal(self, literal: Literal[Any], field_type: Any, name: str) -> Literal[Any]:
         if not isinstance(field_type, PrimitiveType):

@@ -1,19 +1,16 @@
 """Changes of one step to data files: the terms that count for it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, EntryStatus
 from icefloe.iceberg.scan.delete_file_index import DeleteFileIndex, DeleteNumbers
 from icefloe.iceberg.step import Step
-
-InForce = Callable[[DeleteNumbers], Sequence[DeleteNumbers]]
-"""The delete files in force at some states on a data file of some reach."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +37,6 @@ class KeptFiles(NamedTuple):
     targets: DeleteTargets
     # The delete files in force before and after the step, by reach; only if they differ.
     changes: Mapping[DeleteNumbers, tuple[DeleteNumbers, DeleteNumbers]]
-
-    @classmethod
-    def between(cls, targets: DeleteTargets, in_force: InForce) -> Self:
-        """``in_force`` gives the delete files before and after the step."""
-        pairs = ((reach, in_force(reach)) for reach in targets.distinct)
-        return cls(targets, {reach: (earlier, later) for reach, (earlier, later) in pairs if earlier != later})
 
 
 class FileTerm(NamedTuple):
@@ -132,7 +123,12 @@ def compared_terms(
             single.append(FileTerm(entry, 1, in_force(index.reach(entry))[1]))
     dropped = chain.from_iterable(left.values())
     single += [FileTerm(entry, -1, in_force(index.reach(entry))[0]) for entry in dropped]
-    return StepTerms(single, [KeptFiles.between(targets, in_force) for targets in kept])
+    found = []
+    for targets in kept:
+        pairs = ((reach, in_force(reach)) for reach in targets.distinct)
+        changes = {reach: (earlier, later) for reach, (earlier, later) in pairs if earlier != later}
+        found.append(KeptFiles(targets, changes))
+    return StepTerms(single, found)
 
 
 def _key(entry: DataEntry) -> tuple[object, ...]:

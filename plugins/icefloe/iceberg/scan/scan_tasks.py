@@ -39,48 +39,6 @@ class Term:
     delete_files: DeleteNumbers = NO_DELETES
 
 
-class TermsOfFiles:
-    """The terms of each data file that may match, by its identity."""
-
-    def __init__(self, may_match: Callable[[DataEntry], bool]) -> None:
-        self.entries: dict[str, DataEntry] = {}
-        self.terms: dict[str, list[Term]] = {}
-        self._may_match = may_match
-        # Thousands of data files may have equal terms: they share them.
-        self._term = cache(Term)
-        # A hundred steps may change the delete files of the same thousands of files.
-        self._of_targets: dict[DeleteTargets, Sequence[list[Term] | None]] = {}
-
-    def add(self, ordinal: int, terms: StepTerms) -> None:
-        """Adds those of a step."""
-        for entry, weight, delete_files in terms.single:
-            found = self._of(entry)
-            if found is not None:
-                found.append(self._term(ordinal, weight, delete_files))
-        for targets, changes in terms.kept:
-            if not changes:
-                continue
-            pairs = {
-                reach: (self._term(ordinal, -1, earlier), self._term(ordinal, 1, later))
-                for reach, (earlier, later) in changes.items()
-            }
-            if targets not in self._of_targets:
-                self._of_targets[targets] = [*map(self._of, targets.entries)]
-            for reach, found in zip(targets.reaches, self._of_targets[targets], strict=True):
-                if found is not None and reach in pairs:
-                    found.extend(pairs[reach])
-
-    def _of(self, entry: DataEntry) -> list[Term] | None:
-        if not self._may_match(entry):
-            return None
-        identity = entry.data_file.identity
-        known = self.entries.get(identity)
-        # In the manifests of snapshots from before row lineage the same file has no row ids; any later entry has.
-        if known is None or known.data_file.first_row_id is None:
-            self.entries[identity] = entry
-        return self.terms.setdefault(identity, [])
-
-
 FirstRowIds = Mapping[str, int]
 """The first row id of each data file of a step by its identity; empty if a file of the step has none."""
 
@@ -152,9 +110,7 @@ class ScanPlan:
                     row_ids[step.change_ordinal] = of_step
                 yield step.change_ordinal, terms
 
-        tasks = scan_tasks(
-            wanted(), row_ids, may_match=_every_file if row_filter is None else file_condition(row_filter)
-        )
+        tasks = scan_tasks(wanted(), row_ids, may_match=None if row_filter is None else file_condition(row_filter))
         named = NO_DELETES.union(*{term.delete_files for terms in _distinct(tasks) for term in terms})
         delete_files = {number: deletes.index[number] for number in named}
         refuse_elsewhere(table.io, [*(t.data_file.path for t in tasks), *(each.path for each in delete_files.values())])
@@ -208,10 +164,6 @@ def _distinct(tasks: Iterable[ScanTask]) -> Iterable[tuple[Term, ...]]:
     return {id(task.terms): task.terms for task in tasks}.values()
 
 
-def _every_file(_: DataEntry) -> bool:
-    return True
-
-
 def file_condition(row_filter: RowFilter) -> Callable[[DataEntry], bool]:
     """False only of files without a row that passes, by identity partitions, bounds and null counts."""
     # Missing values, or values of a type that does not compare, rule out nothing.
@@ -237,12 +189,43 @@ def scan_tasks(
     # By step; any will do for other steps. Looked at after the last term, so it may be filled meanwhile.
     row_ids: Mapping[int, FirstRowIds],
     *,
-    may_match: Callable[[DataEntry], bool] = _every_file,
+    may_match: Callable[[DataEntry], bool] | None = None,
 ) -> tuple[ScanTask, ...]:
-    """The tasks that read every changed file once for its constants and row ids."""
-    found = TermsOfFiles(may_match)
+    """The tasks that read every changed file that may match, once for its constants and row ids."""
+    entries: dict[str, DataEntry] = {}
+    terms_of: dict[str, list[Term]] = {}
+    # Thousands of data files may have equal terms: they share them.
+    shared_term = cache(Term)
+
+    def of_file(entry: DataEntry) -> list[Term] | None:
+        if may_match is not None and not may_match(entry):
+            return None
+        identity = entry.data_file.identity
+        known = entries.get(identity)
+        # In the manifests of snapshots from before row lineage the same file has no row ids; any later entry has.
+        if known is None or known.data_file.first_row_id is None:
+            entries[identity] = entry
+        return terms_of.setdefault(identity, [])
+
+    # A hundred steps may change the delete files of the same thousands of files.
+    @cache
+    def of_targets(targets: DeleteTargets) -> Sequence[list[Term] | None]:
+        return [*map(of_file, targets.entries)]
+
     for ordinal, of_step in terms_by_ordinal:
-        found.add(ordinal, of_step)
+        for entry, weight, delete_files in of_step.single:
+            if (found := of_file(entry)) is not None:
+                found.append(shared_term(ordinal, weight, delete_files))
+        for targets, changes in of_step.kept:
+            if not changes:
+                continue
+            pairs = {
+                reach: (shared_term(ordinal, -1, earlier), shared_term(ordinal, 1, later))
+                for reach, (earlier, later) in changes.items()
+            }
+            for reach, found in zip(targets.reaches, of_targets(targets), strict=True):
+                if found is not None and reach in pairs:
+                    found.extend(pairs[reach])
     alike: dict[tuple[int, ...], tuple[Term, ...]] = {}
     return tuple(
         ScanTask(
@@ -252,9 +235,9 @@ def scan_tasks(
             lower_bounds=entry.lower_bounds,
             upper_bounds=entry.upper_bounds,
         )
-        for identity, entry in found.entries.items()
-        if found.terms[identity]
-        for first_row_id, of_id in _by_first_row_id(entry.data_file, found.terms[identity], row_ids)
+        for identity, entry in entries.items()
+        if terms_of[identity]
+        for first_row_id, of_id in _by_first_row_id(entry.data_file, terms_of[identity], row_ids)
     )
 
 

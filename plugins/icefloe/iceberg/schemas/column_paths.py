@@ -18,14 +18,19 @@ __all__ = ["IdentifierColumns", "fields_by_name", "nearest_names", "struct_paths
 _NAMED: Final = 10
 
 
-def struct_paths(schema: Schema) -> dict[int, tuple[str, ...]]:
+def struct_paths(schema: Schema | StructType, parents: tuple[str, ...] = ()) -> dict[int, tuple[str, ...]]:
     """Names from the top of the schema down, by field id, in its order.
 
     >>> from pyiceberg.types import LongType
     >>> struct_paths(Schema(NestedField(2, "place", StructType(NestedField(3, "id", LongType())))))
     {2: ('place',), 3: ('place', 'id')}
     """
-    return _paths(schema.fields, ())
+    found: dict[int, tuple[str, ...]] = {}
+    for field in schema.fields:
+        found[field.field_id] = (*parents, field.name)
+        if isinstance(field.field_type, StructType):
+            found |= struct_paths(field.field_type, found[field.field_id])
+    return found
 
 
 def fields_by_name(schema: Schema) -> dict[str, NestedField]:
@@ -42,15 +47,6 @@ def nearest_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
     by_folded = {other.casefold(): other for other in known}
     near = difflib.get_close_matches(name.casefold(), by_folded, n=3) or list(by_folded)[:_NAMED]
     return tuple(by_folded[other] for other in near)
-
-
-def _paths(fields: Sequence[NestedField], parents: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
-    found: dict[int, tuple[str, ...]] = {}
-    for field in fields:
-        found[field.field_id] = (*parents, field.name)
-        if isinstance(field.field_type, StructType):
-            found |= _paths(field.field_type.fields, found[field.field_id])
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +70,8 @@ class IdentifierColumns:
         """
         paths = struct_paths(schema).items()
         known = {".".join(path): path for field_id, path in paths if schema.find_type(field_id).is_primitive}
-        for name in names:
-            if name not in known:
-                raise _unusable(schema, name, list(known))
-        if len(set(names)) < len(names):
-            raise TerminalError(f"the identifier columns {', '.join(names)} name a column twice: name each one once")
+        rule = "identifiers are primitive and outside of lists and maps"
+        _check_names(schema, names, known, noun="identifier column", rule=rule)
         return cls(tuple(known[name] for name in names))
 
     def __bool__(self) -> bool:
@@ -119,16 +112,6 @@ def _has_column(schema: pa.Schema, path: Sequence[str]) -> bool:
     return True
 
 
-def _unusable(schema: Schema, name: str, known: Sequence[str]) -> TerminalError:
-    if name in schema.column_names:
-        return TerminalError(
-            f"column {name!r} of type {schema.find_type(name)} cannot identify rows: identifier columns are primitive "
-            "and not inside a list or map"
-        )
-    near = ", ".join(map(repr, nearest_names(name, known)))
-    return TerminalError(f"identifier column {name!r} is not in the table; did you mean {near}?")
-
-
 def selected_schema(schema: Schema, names: Sequence[str]) -> Schema:
     """The named columns with all inside, in the schema's order, ids and defaults kept.
 
@@ -140,23 +123,21 @@ def selected_schema(schema: Schema, names: Sequence[str]) -> Schema:
     """
     if not names:
         raise TerminalError("columns is empty: name at least one column, or remove the key to have them all")
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if list(names).count(name) > 1})
-        raise TerminalError(f"columns names {', '.join(twice)} more than once: name each column once")
     known = fields_by_name(schema)
-    for name in names:
-        if name not in known:
-            raise _unselectable(schema, name, known)
+    _check_names(schema, names, known, noun="selected column", rule="name the whole list or map around it")
     paths = struct_paths(schema)
     wanted = [paths[known[name].field_id] for name in names]
+    # The fields inside too: PyIceberg keeps only named ones as identifier fields.
     ids = {field_id for field_id, path in paths.items() if any(path[: len(each)] == each for each in wanted)}
     return prune_columns(schema, ids)
 
 
-def _unselectable(schema: Schema, name: str, known: Iterable[str]) -> TerminalError:
-    if name in schema.column_names:
-        return TerminalError(f"columns names {name!r}, which is inside a list or map: name the whole list or map")
-    near = nearest_names(name, known)
-    return TerminalError(
-        f"columns names {name!r}, which the table does not have; did you mean {', '.join(map(repr, near))}?"
-    )
+def _check_names(schema: Schema, names: Sequence[str], known: Iterable[str], *, noun: str, rule: str) -> None:
+    for name in names:
+        if name not in known:
+            if name in schema.column_names:
+                raise TerminalError(f"{noun} {name!r} of type {schema.find_type(name)} cannot be used: {rule}")
+            near = ", ".join(map(repr, nearest_names(name, known)))
+            raise TerminalError(f"{noun} {name!r} is not in the table; did you mean {near}?")
+        if list(names).count(name) > 1:
+            raise TerminalError(f"{noun} {name!r} is named twice: name each column once")

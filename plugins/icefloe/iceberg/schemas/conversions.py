@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,18 +69,18 @@ def without_nulls(array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), [None, *values], null_count=0, offset=array.offset)
 
 
-_LIST_OFFSET: Final = pa.int64()
-_MAP_OFFSET: Final = pa.int32()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """The parent of fields: one struct, list or batch."""
+    """The parent of fields: one struct, list or batch.
+
+    Attributes:
+        field: by its position; null wherever the parent is.
+        validity: rows in which the parent exists; None: all.
+    """
 
     field: Callable[[int], pa.Array]
     num_rows: int
-    # A required struct in Parquet does not show that an outer one is null.
-    validity: pa.BooleanArray | None = None  # rows in which it and its outer structs exist; None: all
+    validity: pa.BooleanArray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,22 +89,20 @@ class TakenField:
 
     position: int
     step: Conversion
-    required_name: str | None = None  # dotted, if the table requires a value and the file does not promise one
+    required_name: str | None  # dotted, if the table requires a value
 
     def read(self, parent: Parent) -> pa.Array:
         array = parent.field(self.position)
         if self.required_name is None or not array.null_count:
-            return self._converted(array, parent)
-        if _lacks_a_value(array, parent.validity):
+            return self.step(array)
+        nulls = array.is_null()
+        if pc.any(nulls if parent.validity is None else pc.and_(nulls, parent.validity)).as_py():
             raise ColumnError(
                 f"required column {self.required_name!r} holds a null, but the table's schema requires a value; make "
                 "the column optional"
             )
         # The nulls that are left are inside of a struct that is null, so nobody sees what takes their place.
-        return without_nulls(self._converted(array, parent))
-
-    def _converted(self, array: pa.Array, parent: Parent) -> pa.Array:
-        return self.step.inside(array, parent) if isinstance(self.step, StructStep) else self.step(array)
+        return without_nulls(self.step(array))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,14 +127,10 @@ class StructStep:
     fields: Sequence[Field]
 
     def __call__(self, array: pa.Array) -> pa.Array:
-        return self.inside(array, None)
-
-    def inside(self, array: pa.Array, parent: Parent | None) -> pa.Array:
         # optional a { required b { optional c } }:  where a is null, b is not null in the file, because it is required,
-        # and c is null. Seen from b alone this looks like a missing value.
-        around = None if parent is None else parent.validity
-        validity = _both(array.is_valid() if array.null_count else None, around)
-        inner = Parent(field=array.field, num_rows=len(array), validity=validity)
+        # and c has no value. Flattened, b is null there too, so c is not taken for a value that is missing in b.
+        validity = array.is_valid() if array.null_count else None
+        inner = Parent(field=array.flatten().__getitem__, num_rows=len(array), validity=validity)
         children = [field.read(inner) for field in self.fields]
         mask = array.is_null() if array.null_count or not children else None
         return pa.StructArray.from_arrays(children, fields=list(self.target), mask=mask)
@@ -145,17 +138,16 @@ class StructStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListStep:
-    """Null lists stay null, empty ones empty."""
+    """Null lists stay null, empty ones empty; of every list layout, also in slices."""
 
     target: pa.DataType
     element: Field
 
     def __call__(self, array: pa.Array) -> pa.Array:
-        if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-            offsets, start, stop = _rebased(array, _LIST_OFFSET)
-            values = array.values.slice(start, stop - start)
-        else:
-            offsets, values = _gathered(array)
+        # By lengths: pyarrow 26 casts large list views to damaged arrays.
+        lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
+        offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+        values = array.flatten()
         elements = self.element.read(Parent(field=lambda _: values, num_rows=len(values)))
         return pa.LargeListArray.from_arrays(offsets, elements, type=self.target, mask=_mask(array))
 
@@ -169,37 +161,14 @@ class MapStep:
     value: Field
 
     def __call__(self, array: pa.Array) -> pa.Array:
-        offsets, start, stop = _rebased(array, _MAP_OFFSET)
-        keys = self.key(array.keys.slice(start, stop - start))
-        items = array.items.slice(start, stop - start)
+        # Of [a b] [c] [d e f], a slice with the last two maps:  offsets 2 3 6, entries 2 to 6, offsets from zero 0 1 4.
+        offsets = array.offsets
+        start, stop = offsets[0].as_py(), offsets[-1].as_py()
+        keys, items = (entries.slice(start, stop - start) for entries in (array.keys, array.items))
         values = self.value.read(Parent(field=lambda _: items, num_rows=len(items)))
-        return pa.MapArray.from_arrays(offsets, keys, values, type=self.target, mask=_mask(array))
-
-
-def _rebased(array: pa.Array, offset_type: pa.DataType) -> tuple[pa.Array, int, int]:
-    """An array may be a slice of a larger one."""
-    # Of [a b] [c] [d e f], a slice with the last two lists:  offsets 2 3 6, children 2 to 6, offsets from zero 0 1 4.
-    offsets = array.offsets.cast(offset_type)
-    start, stop = offsets[0].as_py(), offsets[-1].as_py()
-    if start or offsets.offset:
         offsets = pc.subtract(offsets, start)
-    return offsets, start, stop
-
-
-def _gathered(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Large list views: pyarrow 26 casts them to damaged arrays."""
-    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(_LIST_OFFSET)
-    return pa.concat_arrays([pa.array([0], _LIST_OFFSET), pc.cumulative_sum(lengths)]), array.flatten()
+        return pa.MapArray.from_arrays(offsets, self.key(keys), values, type=self.target, mask=_mask(array))
 
 
 def _mask(array: pa.Array) -> pa.BooleanArray | None:
     return array.is_null() if array.null_count else None
-
-
-def _both(one: pa.BooleanArray | None, other: pa.BooleanArray | None) -> pa.BooleanArray | None:
-    return other if one is None else one if other is None else pc.and_(one, other)
-
-
-def _lacks_a_value(array: pa.Array, validity: pa.BooleanArray | None) -> bool:
-    nulls = array.is_null()
-    return bool(pc.any(nulls if validity is None else pc.and_(nulls, validity)).as_py())

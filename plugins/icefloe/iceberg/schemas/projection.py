@@ -1,7 +1,8 @@
 """Rows of one schema of a table in the columns of another one, by field id."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter, methodcaller
 from typing import Final
 
@@ -62,7 +63,9 @@ def plan_promotion(source: pa.DataType, target: pa.DataType) -> Conversion | Non
         return _after(attrgetter("storage"), plan_promotion(source.storage_type, target))
     if isinstance(target, pa.BaseExtensionType):
         return _after(plan_promotion(source, target.storage_type), _view(target))
-    return _number(source, target) or _time(source, target) or _text(source, target)
+    if _are(pa.types.is_timestamp, source, target):
+        return _timestamp(source, target)
+    return _cast(target, safe=not _has_nanoseconds(source)) if _is_promoted(source, target) else None
 
 
 def plan_kept_dictionary(source: pa.DataType, target: pa.DataType) -> Conversion | None:
@@ -71,37 +74,38 @@ def plan_kept_dictionary(source: pa.DataType, target: pa.DataType) -> Conversion
     >>> plan_kept_dictionary(pa.dictionary(pa.int32(), pa.string()), pa.large_string()).index_type
     DataType(int32)
     """
-    if not pa.types.is_dictionary(source) or not any(is_kind(target) for is_kind in _TEXT):
+    if not pa.types.is_dictionary(source) or not _is_text(target):
         return None
     values = plan_promotion(source.value_type, target)
     return None if values is None else KeepDictionary(values, source.index_type)
 
 
-def _number(source: pa.DataType, target: pa.DataType) -> Conversion | None:
-    types = pa.types
-    for family in (types.is_integer, types.is_floating):
-        if family(source) and family(target):
-            return _cast(target) if source.bit_width <= target.bit_width else None
-    if types.is_decimal(source) and types.is_decimal(target) and source.scale == target.scale:
-        if source.precision > target.precision:
-            return None
-        return _view(target) if types.is_decimal128(source) else _cast(target)
-    return None
+def _are(is_kind: Callable[[pa.DataType], bool], *kinds: pa.DataType) -> bool:
+    return all(map(is_kind, kinds))
 
 
-def _time(source: pa.DataType, target: pa.DataType) -> Conversion | None:
+def _is_text(kind: pa.DataType) -> bool:
+    return any(is_kind(kind) for is_kind in _TEXT)
+
+
+def _has_nanoseconds(kind: pa.DataType) -> bool:
+    return (pa.types.is_time(kind) or pa.types.is_timestamp(kind)) and kind.unit == "ns"
+
+
+def _is_promoted(source: pa.DataType, target: pa.DataType) -> bool:
     types = pa.types
-    if types.is_int64(source) and types.is_time(target):
-        return _view(target)  # ORC has no time of day: Iceberg keeps its microseconds there as they are
-    if types.is_time(source) and types.is_time(target):
-        return _cast(target, safe=source.unit != "ns")
-    if types.is_date(source) and types.is_date(target):
-        return _cast(target)
-    if not types.is_timestamp(target):
-        return None
-    if types.is_timestamp(source):
-        return _timestamp(source, target)
-    return _cast(target) if types.is_date(source) and target.tz is None else None
+    if _are(types.is_integer, source, target) or _are(types.is_floating, source, target):
+        return bool(source.bit_width <= target.bit_width)
+    if _are(types.is_decimal, source, target):
+        return bool(source.scale == target.scale and source.precision <= target.precision)
+    if types.is_date(source):
+        return types.is_date(target) or (types.is_timestamp(target) and target.tz is None)
+    if _are(types.is_time, source, target) or _are(_is_text, source, target):
+        return True
+    # ORC has no binaries of fixed length, and no time of day: Iceberg keeps its microseconds there as they are.
+    return (types.is_binary(source) and types.is_fixed_size_binary(target)) or (
+        types.is_int64(source) and types.is_time(target)
+    )
 
 
 def _timestamp(source: pa.DataType, target: pa.DataType) -> Conversion | None:
@@ -110,14 +114,6 @@ def _timestamp(source: pa.DataType, target: pa.DataType) -> Conversion | None:
         return _view(target)
     plain = _cast(pa.timestamp(target.unit), safe=source.unit != "ns")
     return _after(_view(pa.timestamp(source.unit)), _after(plain, _view(target)))
-
-
-def _text(source: pa.DataType, target: pa.DataType) -> Conversion | None:
-    if pa.types.is_binary(source) and pa.types.is_fixed_size_binary(target):
-        return _cast(target)  # ORC has no binaries of fixed length either
-    if any(is_kind(source) for is_kind in _TEXT) and any(is_kind(target) for is_kind in _TEXT):
-        return _cast(target)
-    return None
 
 
 def _cast(target: pa.DataType, *, safe: bool = True) -> Conversion:
@@ -139,8 +135,8 @@ def _after(first: Conversion | None, second: Conversion | None) -> Conversion | 
 def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> Conversion | None:
     """The step that undoes a widening by promotion; None if the type is not wider.
 
-    >>> plan_narrowing(pa.int64(), pa.int32(), column="id")
-    Narrow(target=DataType(int32), column='id')
+    >>> plan_narrowing(pa.int64(), pa.int32(), column="id")(pa.array([7])).type
+    DataType(int32)
     >>> plan_narrowing(pa.int32(), pa.int64(), column="id") is None
     True
     """
@@ -151,29 +147,22 @@ def plan_narrowing(source: pa.DataType, target: pa.DataType, *, column: str) -> 
         is_wider = True
     if pa.types.is_decimal(source) and pa.types.is_decimal(target):
         is_wider = source.scale == target.scale and source.precision > target.precision
-    return Narrow(target, column) if is_wider else None
+    return partial(_narrowed, target=target, column=column) if is_wider else None
 
 
-@dataclass(frozen=True, slots=True)
-class Narrow:
-    target: pa.DataType
-    column: str
-
-    def __call__(self, array: pa.Array) -> pa.Array:
-        try:
-            narrowed = array.cast(self.target)
-        except pa.ArrowInvalid as cause:
-            raise self._does_not_fit(array.type) from cause
-        if not _same_values(array, narrowed.cast(array.type)):
-            raise self._does_not_fit(array.type)
-        return narrowed
-
-    def _does_not_fit(self, source: pa.DataType) -> ColumnError:
-        return ColumnError(
-            f"column {self.column!r} holds a value of type {source} that does not fit {self.target}: the table was "
-            f"rolled back to a schema from before the column became {source}; end the range at a snapshot with the "
-            "wider type"
+def _narrowed(array: pa.Array, *, target: pa.DataType, column: str) -> pa.Array:
+    try:
+        narrowed = array.cast(target)
+        fits = _same_values(array, narrowed.cast(array.type))
+    except pa.ArrowInvalid:
+        fits = False
+    if not fits:
+        raise ColumnError(
+            f"column {column!r} holds a value of type {array.type} that does not fit {target}: the table was rolled "
+            f"back to a schema from before the column became {array.type}; end the range at a snapshot with the wider "
+            "type"
         )
+    return narrowed
 
 
 def _same_values(one: pa.Array, other: pa.Array) -> bool:
@@ -251,7 +240,7 @@ class _Planner:
         return TakenField(
             position=column.position,
             step=self._step(column, field.field_type, path),
-            required_name=_name(path) if field.required and column.is_nullable else None,
+            required_name=_name(path) if field.required else None,
         )
 
     def _fill(self, field: NestedField, path: _Path) -> pa.Scalar:

@@ -1,12 +1,12 @@
 """The schema in which a batch delivers rows, with names for files without ids."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
 import pyarrow as pa
-from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.schema import Schema, index_by_id, index_name_by_id
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import NameMapping, create_mapping_from_schema
 from pyiceberg.types import (
@@ -30,7 +30,7 @@ from pyiceberg.types import (
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.data_file import constant_to_json
 from icefloe.iceberg.schemas.arrow_types import arrow_schema, initial_value
-from icefloe.iceberg.schemas.column_paths import selected_schema
+from icefloe.iceberg.schemas.column_paths import selected_schema, struct_paths
 from icefloe.iceberg.schemas.file_columns import file_columns
 from icefloe.iceberg.schemas.projection import plan_projection
 from icefloe.iceberg.table import ancestry
@@ -42,7 +42,7 @@ _FLOATS: Final = ("float", "double")
 _DEFAULTS: Final = ("initial-default", "write-default")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableSchema:
     """A table's columns as they are delivered, by field id.
 
@@ -107,12 +107,13 @@ class TableSchema:
     @property
     def field_ids(self) -> dict[str, int]:
         """Field ids by dotted name, of nested fields too."""
-        return {name: field.field_id for name, field in _fields(self.columns.as_struct())}
+        return {name: field_id for field_id, name in index_name_by_id(self.columns).items()}
 
     @property
     def defaulted(self) -> frozenset[str]:
         """Dotted names of columns with a value in files that lack them."""
-        return frozenset(name for name, field in _fields(self.columns.as_struct()) if field.initial_default is not None)
+        fields = index_by_id(self.columns)
+        return frozenset(name for name, each in self.field_ids.items() if fields[each].initial_default is not None)
 
     def select(self, names: Sequence[str]) -> Self:
         """The schema with only some columns, in the table's order.
@@ -125,7 +126,8 @@ class TableSchema:
 
     def with_row_id(self) -> Self:
         """The same columns, followed by the row id."""
-        return type(self).of(Schema(*self.columns.fields, _row_id()), self.name_mapping)
+        row_id = NestedField(_ROW_ID_FIELD_ID, self.ROW_ID, LongType(), required=False)
+        return type(self).of(Schema(*self.columns.fields, row_id), self.name_mapping)
 
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of these columns, text decoded if it is dictionary-encoded."""
@@ -142,26 +144,6 @@ class TableSchema:
         columns = file_columns(rows.schema, create_mapping_from_schema(other.columns))
         optional = Schema(*(field.model_copy(update={"required": False}) for field in self.columns.fields))
         return plan_projection(columns, optional, {}).apply(rows, {place: place for place in range(rows.num_columns)})
-
-
-def _row_id() -> NestedField:
-    return NestedField(_ROW_ID_FIELD_ID, TableSchema.ROW_ID, LongType(), required=False)
-
-
-def _fields(kind: IcebergType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, NestedField]]:
-    match kind:
-        case StructType():
-            fields = kind.fields
-        case ListType():
-            fields = (kind.element_field,)
-        case MapType():
-            fields = (kind.key_field, kind.value_field)
-        case _:
-            return
-    for field in fields:
-        inner = (*path, field.name)
-        yield ".".join(inner), field
-        yield from _fields(field.field_type, inner)
 
 
 def _with_float_defaults(document: Any, converted: Callable[[Any], Any]) -> Any:
@@ -192,20 +174,13 @@ def require_comparable_states(
     after = index_by_id(covering_schema(end, [start]))
     for field_id in before.keys() & after.keys():
         was, now = before[field_id], after[field_id]
-        if _kind(was.field_type) != _kind(now.field_type):
-            differs = (
-                f"is {now.field_type} at snapshot {end_snapshot_id} and was {was.field_type} at snapshot "
-                f"{start_snapshot_id}"
-            )
-        elif not _have_equal_defaults(was, now):
-            differs = (
-                f"has another initial default at snapshot {end_snapshot_id} than it had at snapshot {start_snapshot_id}"
-            )
-        else:
+        if _kind(was.field_type) == _kind(now.field_type) and _have_equal_defaults(was, now):
             continue
         raise TerminalError(
-            f"table {table} was replaced by one with another schema: column {end.find_column_name(field_id)!r} "
-            f"{differs}, so no schema fits both states; give the pipeline another name and sink.path to start over"
+            f"table {table} was replaced by one with another schema: column {end.find_column_name(field_id)!r} is "
+            f"{now.field_type} at snapshot {end_snapshot_id} and was {was.field_type} at snapshot {start_snapshot_id} "
+            f"(initial defaults: {now.initial_default} and {was.initial_default}), so no schema fits both states; give "
+            "the pipeline another name and sink.path to start over"
         )
 
 
@@ -233,13 +208,13 @@ def _schema_at(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
         )
     if snapshot.schema_id is None:
         return metadata.schema()
-    for schema in metadata.schemas:
-        if schema.schema_id == snapshot.schema_id:
-            return schema
-    raise TerminalError(
-        f"schema {snapshot.schema_id} of snapshot {snapshot_id} is not in the metadata of the table at "
-        f"{metadata.location}: the metadata is damaged"
-    )
+    schema = metadata.schema_by_id(snapshot.schema_id)
+    if schema is None:
+        raise TerminalError(
+            f"schema {snapshot.schema_id} of snapshot {snapshot_id} is not in the metadata of the table at "
+            f"{metadata.location}: the metadata is damaged"
+        )
+    return schema
 
 
 def schemas_before(metadata: TableMetadata, snapshot_ids: Iterable[int | None]) -> list[Schema]:
@@ -318,10 +293,9 @@ _PROMOTED: Final[Mapping[type[IcebergType], tuple[type[IcebergType], ...]]] = {
 
 def _held(schema: Schema) -> set[int]:
     """Identifier fields and structs around them, which Iceberg requires."""
-    names = [schema.find_column_name(field_id) or "" for field_id in schema.identifier_field_ids]
-    parts = [name.split(".") for name in names]
-    around = {".".join(each[:length]) for each in parts for length in range(1, len(each) + 1)}
-    return {field_id for field_id in schema.field_ids if schema.find_column_name(field_id) in around}
+    paths = struct_paths(schema)
+    held = [paths[field_id] for field_id in schema.identifier_field_ids if field_id in paths]
+    return {field_id for field_id, path in paths.items() if any(each[: len(path)] == path for each in held)}
 
 
 class _Relaxed:
