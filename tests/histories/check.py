@@ -17,7 +17,7 @@ from histories.trace import ExpectedStep
 from icefloe.api import read_changes
 from support.spark.row_counts import Row, difference, freeze
 
-__all__ = ["Question", "WrongChangesError", "check_changes", "check_question"]
+__all__ = ["Question", "WrongChangesError", "check_changes", "check_question", "check_steps"]
 
 _SIGNS: Final = {"INSERT": 1, "UPDATE_AFTER": 1, "DELETE": -1, "UPDATE_BEFORE": -1}
 _META: Final = 4
@@ -83,6 +83,19 @@ def check_question(bench: Bench, question: Question) -> int:
     except WrongChangesError as wrong:
         raise WrongChangesError(f"{wrong}, asked {question}") from None
     return found.num_rows
+
+
+def check_steps(found: pa.Table, steps: Sequence[ExpectedStep], state: State, identity: Sequence[str]) -> None:
+    """Hold the changes of a range to its steps, each by itself.
+
+    Raises:
+        WrongChangesError: what differs.
+    """
+    names = found.column_names[_META:]
+    keys = [names.index(name) for name in identity] or None
+    changes = _changes(found)
+    _check_steps(changes, step_weights(steps, state), keys, steps)
+    _check_order(changes, keys)
 
 
 def check_changes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.update.schema import UpdateSchema
@@ -20,25 +20,6 @@ __all__ = [
     "SchemaEdits",
     "java_type",
 ]
-
-
-class SchemaEdits(Protocol):
-    """The edits of columns; a path inside structs is a sequence of names."""
-
-    def add(self, path: Sequence[str], kind: IcebergType, default: Any = None) -> None: ...
-    def drop(self, path: Sequence[str]) -> None: ...
-    def rename(self, path: Sequence[str], name: str) -> None: ...
-    def promote(self, path: Sequence[str], kind: IcebergType) -> None: ...
-    def move_first(self, path: Sequence[str]) -> None: ...
-    def make_optional(self, path: Sequence[str]) -> None: ...
-    def identify(self, names: Sequence[str]) -> None: ...
-
-
-class PartitionEdits(Protocol):
-    """The edits of a partition spec."""
-
-    def add(self, column: str, transform: str) -> None: ...
-    def drop(self, name: str) -> None: ...
 
 
 class PyIcebergSchemaEdits:
@@ -125,6 +106,11 @@ class JavaPartitionEdits:
 
     def drop(self, name: str) -> None:
         self._update.removeField(name)
+
+
+SchemaEdits = PyIcebergSchemaEdits | JavaSchemaEdits
+"""The edits of columns; a path inside structs is a sequence of names."""
+PartitionEdits = PyIcebergPartitionEdits | JavaPartitionEdits
 
 
 def java_type(iceberg: Any, kind: IcebergType) -> Any:

@@ -18,26 +18,11 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from histories.column_values import TYPES
+
 __all__ = ["SQL_TYPES", "literal", "quoted", "values"]
 
-SQL_TYPES: Final = (
-    "binary",
-    "boolean",
-    "date",
-    "decimal",
-    "double",
-    "float",
-    "int",
-    "list",
-    "long",
-    "map",
-    "nested",
-    "string",
-    "struct",
-    "structs",
-    "timestamp",
-    "timestamptz",
-)
+SQL_TYPES: Final = sorted(TYPES.keys() - {"fixed", "time", "uuid"})
 """The types of `column_values.TYPES` that Spark can write."""
 
 _NAMES: Final[Mapping[type[IcebergType], str]] = {

@@ -7,12 +7,13 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.table.snapshots import Operation
 
+from histories.check import check_steps
+from histories.trace import ExpectedStep
 from icefloe.api import read_changes
 from support.spark.java_rows import JavaStates
-from support.spark.row_counts import Row, difference, typed_changes_of, weights_of
+from support.spark.row_counts import Row
 from support.spark.spark_table import SparkTable
 
 __all__ = ["changes_of", "check_evolving_ranges", "check_range", "check_ranges"]
@@ -65,16 +66,12 @@ def check_range(
     found: pa.Table, states: Mapping[int | None, Counter[Row]], ends: Sequence[int | None], identity: Sequence[str]
 ) -> None:
     """The changes of consecutive steps, which ``ends`` bound: the first start, then the end of each."""
-    names = found.column_names[4:]
-    key_indices = [names.index(name) for name in identity]
-    for ordinal, (start, end) in enumerate(pairwise(ends)):
-        step = found.filter(pc.equal(found["_change_ordinal"], ordinal))
-        expected = difference(states[start], states[end])
-        assert weights_of(step) == expected, f"step {ordinal}, from {start} to {end}"
-        assert set(step["_commit_snapshot_id"].to_pylist()) <= {end}
-        if identity:
-            assert _types_by_key(step, key_indices) == _expected_types(expected, key_indices)
-    assert not found.num_rows or max(found["_change_ordinal"].to_pylist()) < len(ends) - 1
+    steps = [
+        ExpectedStep(start=start, end=end, commit_snapshot_ids=frozenset([end]), timestamp_ms=None)
+        for start, end in pairwise(ends)
+        if end is not None
+    ]
+    check_steps(found, steps, states.__getitem__, identity)
 
 
 def _generic_reader(table: SparkTable, head: int) -> State:
@@ -109,23 +106,3 @@ def _steps(
         if snapshot.summary.operation != Operation.REPLACE:
             members[last_of.get(snapshot_id, snapshot_id)] = snapshot_id
     return list(members.values())
-
-
-def _types_by_key(step: pa.Table, key_indices: Sequence[int]) -> Counter[Row]:
-    counts: Counter[Row] = Counter()
-    for (change_type, *row), count in typed_changes_of(step, columns=["_change_type"]).items():
-        counts[change_type, *(row[index] for index in key_indices)] += count
-    return counts
-
-
-def _expected_types(weights: Counter[Row], key_indices: Sequence[int]) -> Counter[Row]:
-    """Of the deletes and inserts of one key as many are updates as there are pairs."""
-    gone, came = Counter[Row](), Counter[Row]()
-    for row, weight in weights.items():
-        (came if weight > 0 else gone)[tuple(row[index] for index in key_indices)] += abs(weight)
-    expected: Counter[Row] = Counter()
-    for key in gone | came:
-        pairs = min(gone[key], came[key])
-        expected["UPDATE_BEFORE", *key] = expected["UPDATE_AFTER", *key] = pairs
-        expected["DELETE", *key], expected["INSERT", *key] = gone[key] - pairs, came[key] - pairs
-    return +expected

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyiceberg.expressions import EqualTo, LessThan
 from pyiceberg.table import Table
 
 from icefloe.batch.verify.verify_batches import verify_batches
@@ -47,29 +46,6 @@ def check_every_range(table: SparkTable, *commits: list[int]) -> None:
     check_ranges(table, commits=commits, state=lambda snapshot_id, _: states(snapshot_id))
 
 
-def check_split(table: SparkTable, after: int | None) -> None:
-    """With ``split`` each snapshot is a step."""
-    java, lineage = JavaStates(table), table.snapshot_ids()
-    ends = [after, *(lineage if after is None else lineage[lineage.index(after) + 1 :])]
-    found = changes_of(table, after, identifier_columns=["id"], commit_groups="split")
-    check_range(found, {each: java.rows_at(each) for each in ends}, ends, ["id"])
-
-
-def test_every_call_of_pyiceberg_that_makes_several_snapshots_is_one_step(table: SparkTable) -> None:
-    groups = [
-        # Part of one file, all of another: a delete, an overwrite and two appends.
-        committed(table, lambda loaded: loaded.upsert(rows(1, 10, 11, 12, 60, v=2), ["id"])),
-        committed(table, lambda loaded: loaded.overwrite(rows(2, 70, v=3), LessThan(term="id", value=4))),
-        committed(table, lambda loaded: loaded.delete("id = 5 or v = 2")),
-        committed(table, lambda loaded: loaded.append(rows(80))),
-        committed(table, lambda loaded: loaded.upsert(rows(80, v=4), ["id"])),
-    ]
-    assert max(len(group) for group in groups) == 4
-    assert sum(len(group) > 1 for group in groups) >= 3
-    check_every_range(table, *groups)
-    check_split(table, None)
-
-
 def test_a_rollback_into_a_commit_and_the_rest_of_it(table: SparkTable) -> None:
     before = table.snapshot_ids()[-1]
     group = committed(table, lambda loaded: loaded.upsert(rows(2, 50, v=1), ["id"]))
@@ -83,24 +59,6 @@ def test_a_rollback_into_a_commit_and_the_rest_of_it(table: SparkTable) -> None:
     states = {each: java.rows_at(each) for each in (group[0], group[-1])}
     check_range(changes_of(table, group[0], identifier_columns=["id"]), states, [group[0], group[-1]], ["id"])
     check_every_range(table, group)
-
-
-def test_a_row_that_leaves_and_comes_back_inside_a_commit_is_no_change(table: SparkTable) -> None:
-    before = table.snapshot_ids()[-1]
-
-    def write(loaded: Table) -> None:
-        with loaded.transaction() as transaction:
-            transaction.delete(EqualTo(term="id", value=3))
-            transaction.append(rows(3))
-            transaction.append(rows(90))
-            transaction.delete(EqualTo(term="id", value=90))
-
-    group = committed(table, write)
-    assert len(group) == 4
-    assert changes_of(table, before).num_rows == 0
-    check_split(table, before)
-    assert changes_of(table, before, group[0]).num_rows == 1
-    assert changes_of(table, group[0], group[2]).num_rows == 2
 
 
 def test_a_rewrite_at_the_end_of_a_transaction_leaves_the_step_its_own_snapshot(create_table: CreateTable) -> None:

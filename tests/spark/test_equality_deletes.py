@@ -42,26 +42,6 @@ def test_null_keys_delete_nulls_and_nothing_else(create_table: CreateTable) -> N
     check_ranges(table, identifier_columns=["a", "b"])
 
 
-@pytest.mark.parametrize("format_version", [2, 3])
-def test_a_commit_of_flink_deletes_by_whole_rows_and_by_positions_of_its_own_files(
-    create_table: CreateTable, format_version: int
-) -> None:
-    """Only the equality columns count: the others of a deleted row may be out of date."""
-    table = create_table("id bigint, v string, w int", format_version=format_version)
-    java = JavaWriters(table)
-    java.append(java.data_files([(1, "a", 1), (2, "b", None), (3, None, 3)]))
-    [added] = java.data_files([(1, "A", 1), (1, "AA", 1)])
-    keys = [(1, "a", 1), (2, "stale", 7)]
-    deletes = java.equality_deletes(["id"], keys, written_columns=["id", "v", "w"])
-    if format_version == 2:
-        deletes += java.position_deletes({added: [0]})
-    else:
-        deletes += java.deletion_vectors({added: [0]}).added
-    last = java.row_delta(rows=[added], deletes=deletes)
-    assert table.rows_at(last) == Counter([(1, "AA", 1), (3, None, 3)])
-    check_ranges(table)
-
-
 def test_keys_of_every_type(create_table: CreateTable) -> None:
     columns = {
         "flag": ("boolean", [True, False]),
@@ -153,18 +133,6 @@ def test_a_delete_in_an_old_spec_stays_in_its_partition(create_table: CreateTabl
     assert table.rows_at(last) == Counter(
         [(1, "left"), (2, "left"), (2, "left"), (1, "right"), (1, "right"), (2, "right")]
     )
-    check_ranges(table)
-
-
-def test_files_of_many_row_groups(create_table: CreateTable) -> None:
-    """Keys at the ends of row groups and beyond the bounds of files."""
-    table = create_table("id bigint, v string", properties={"write.parquet.row-group-size-bytes": "4096"})
-    java = JavaWriters(table)
-    [file] = java.data_files([(n, f"v{n}" * 9) for n in range(2000)])
-    assert len(file.splitOffsets()) > 2
-    java.append([file, *java.data_files([(5000, None)])])
-    delete(java, ["id"], *range(90, 2000, 100), 1999, 0, 5001, None)
-    delete(java, ["v"], *(f"v{n}" * 9 for n in range(1000, 1010)), None)
     check_ranges(table)
 
 

@@ -7,14 +7,10 @@ from create_changelog_view".
 | Iceberg's test | here |
 |---|---|
 | testDataFilters | test_a_filter_on_a_partition_reads_no_file_of_others (it reads manifests) |
-| testOverwrites | test_an_overwritten_file_is_deleted_and_the_new_one_inserted |
-| testFileDeletes, reader's testDelete | test_a_deleted_file_is_deleted_rows |
+| testOverwrites, testFileDeletes, testManifestRewritesAreIgnored, testDataFileRewrites;
+  reader's testInsert, testDelete, testMixDeleteAndInsert | test_every_step_of_a_history_of_whole_files |
 | testExistingEntriesInNewDataManifestsAreIgnored | test_the_existing_entries_of_a_merged_manifest_are_no_change |
-| testManifestRewritesAreIgnored | test_manifests_rewritten_between_appends_take_no_ordinal |
-| testDataFileRewrites | test_a_rewritten_file_is_no_change |
 | testDeleteFilesAreNotSupported | test_delete_files_are_deleted_rows (differs) |
-| reader's testInsert | test_appended_files_are_inserted_rows |
-| reader's testMixDeleteAndInsert | test_a_file_that_came_and_went_is_reported_in_both_steps |
 | reader's testDataFileRewrite | test_a_replace_that_changes_the_number_of_rows_is_refused (differs) |
 | testTableScanHonorsSelect, testTableScanHonorsSelectWithoutCaseSensitivity (differs),
   testTableScanHonorsIgnoreResiduals | test_row_filter.py, and the selections of tests/histories |
@@ -65,30 +61,32 @@ def test_a_filter_on_a_partition_reads_no_file_of_others(table: SparkTable) -> N
     assert changes_of(table, filter="data = 'k'") == Counter([("INSERT", 1, snap2, *B)])
 
 
-def test_appended_files_are_inserted_rows(table: SparkTable) -> None:
-    java = JavaWriters(table)
-    snap1 = java.append(java.data_files([A, B]))
-    snap2 = java.append(java.data_files([C, C]))
-    assert agreed(table) == Counter(
-        {("INSERT", 0, snap1, *A): 1, ("INSERT", 0, snap1, *B): 1, ("INSERT", 1, snap2, *C): 2}
-    )
-
-
 @EVERY_FORMAT
-def test_an_overwritten_file_is_deleted_and_the_new_one_inserted(table: SparkTable) -> None:
+def test_every_step_of_a_history_of_whole_files(table: SparkTable) -> None:
     java = JavaWriters(table)
-    [file_a] = java.data_files([A])
-    snap1 = java.append([file_a, *java.data_files([B])])
-    snap2 = java.overwrite(removed=[file_a], added=java.data_files([A2]))
-    assert agreed(table, snap1, snap2) == Counter([("INSERT", 0, snap2, *A2), ("DELETE", 0, snap2, *A)])
-
-
-def test_a_deleted_file_is_deleted_rows(table: SparkTable) -> None:
-    java = JavaWriters(table)
-    [file_a] = java.data_files([A, A])
-    snap1 = java.append([file_a, *java.data_files([B])])
-    snap2 = java.delete([file_a])
-    assert agreed(table, snap1, snap2) == Counter({("DELETE", 0, snap2, *A): 2})
+    [file_a], [file_b] = java.data_files([A, A]), java.data_files([B])
+    snap1 = java.append([file_a, file_b])
+    snap2 = java.append(java.data_files([C, C]))
+    snap3 = java.overwrite(removed=[file_a], added=(added := java.data_files([A2])))
+    table.lab.sql(f"CALL lab.system.rewrite_manifests('{table.identifier}')")
+    snap4 = java.delete(added)
+    java.rewrite(removed=[file_b], added=java.data_files([B]))
+    snap5 = java.append(java.data_files([B]))
+    steps = [
+        {("INSERT", snap1, *A): 2, ("INSERT", snap1, *B): 1},
+        {("INSERT", snap2, *C): 2},
+        {("DELETE", snap3, *A): 2, ("INSERT", snap3, *A2): 1},
+        {("DELETE", snap4, *A2): 1},
+        {("INSERT", snap5, *B): 1},
+    ]
+    for number, after in enumerate((None, snap1, snap2, snap3, snap4)):
+        assert agreed(table, after) == Counter(
+            {
+                (kind, ordinal, *rest): count
+                for ordinal, step in enumerate(steps[number:])
+                for (kind, *rest), count in step.items()
+            }
+        )
 
 
 @pytest.mark.parametrize("table", [(2, MERGE_ALWAYS)], ids=["V2"], indirect=True)
@@ -99,24 +97,6 @@ def test_the_existing_entries_of_a_merged_manifest_are_no_change(table: SparkTab
     [manifest] = loaded.current_snapshot().manifests(loaded.io)
     assert manifest.existing_files_count == 2
     assert agreed(table, snap2, snap3) == Counter([("INSERT", 0, snap3, *C)])
-
-
-def test_manifests_rewritten_between_appends_take_no_ordinal(table: SparkTable) -> None:
-    java = JavaWriters(table)
-    snap1, snap2 = (java.append(java.data_files([row])) for row in (A, B))
-    table.lab.sql(f"CALL lab.system.rewrite_manifests('{table.identifier}')")
-    snap4 = java.append(java.data_files([C]))
-    assert len(table.snapshot_ids()) == 4
-    assert agreed(table) == Counter([("INSERT", 0, snap1, *A), ("INSERT", 1, snap2, *B), ("INSERT", 2, snap4, *C)])
-
-
-def test_a_rewritten_file_is_no_change(table: SparkTable) -> None:
-    java = JavaWriters(table)
-    files = java.data_files([A])
-    snap1 = java.append(files)
-    snap2 = java.append(java.data_files([B]))
-    java.rewrite(removed=files, added=java.data_files([A]))
-    assert agreed(table) == Counter([("INSERT", 0, snap1, *A), ("INSERT", 1, snap2, *B)])
 
 
 @pytest.mark.parametrize("table", [(2, {}), (3, {})], ids=["V2", "V3"], indirect=True)
@@ -134,15 +114,6 @@ def test_delete_files_are_deleted_rows(table: SparkTable) -> None:
     for after in (snap1, snap2):
         with pytest.raises(Exception, match="Delete files are currently not supported in changelog scans"):
             view_of(table, after)
-
-
-def test_a_file_that_came_and_went_is_reported_in_both_steps(table: SparkTable) -> None:
-    java = JavaWriters(table)
-    files = java.data_files([A])
-    snap1 = java.append(files)
-    snap2 = java.delete(files)
-    snap3 = java.append(java.data_files([B]))
-    assert agreed(table) == Counter([("INSERT", 0, snap1, *A), ("DELETE", 1, snap2, *A), ("INSERT", 2, snap3, *B)])
 
 
 def test_a_replace_that_changes_the_number_of_rows_is_refused(table: SparkTable) -> None:

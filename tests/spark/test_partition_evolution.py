@@ -21,22 +21,6 @@ pytestmark = pytest.mark.spark
 CreateTable = Callable[..., SparkTable]
 
 
-def test_a_partition_column_that_is_dropped_and_added_again(create_table: CreateTable) -> None:
-    table = create_table("id bigint, region string, v int", partitioned_by="region")
-    table.sql("INSERT INTO {table} VALUES (1, 'a', 1), (2, 'b', 2), (3, null, 3)")
-    table.sql("ALTER TABLE {table} RENAME COLUMN region TO place")
-    table.sql("UPDATE {table} SET v = 9 WHERE id = 2")
-    table.sql("ALTER TABLE {table} DROP PARTITION FIELD region")
-    table.sql("UPDATE {table} SET v = 8, place = 'c' WHERE id = 3")
-    table.sql("ALTER TABLE {table} DROP COLUMN place")
-    table.sql("ALTER TABLE {table} ADD COLUMN place string")
-    table.sql("ALTER TABLE {table} ADD PARTITION FIELD place AS again")
-    table.sql("INSERT INTO {table} VALUES (4, 4, 'z')")
-    table.sql("DELETE FROM {table} WHERE id = 1")
-    table.sql("UPDATE {table} SET place = 'z' WHERE id = 2")
-    check_evolving_ranges(table, identifier_columns=["id"])
-
-
 def test_identity_partitions_of_a_column_that_is_widened(create_table: CreateTable) -> None:
     table = create_table("id int, k int, d decimal(9,2), x float", partitioned_by="k, d, x", mode="merge-on-read")
     table.sql("INSERT INTO {table} VALUES (1, 1, 1.25, 0.1f), (2, 2, 2.25, 0.2f), (3, null, null, null)")

@@ -53,19 +53,6 @@ def test_older_position_deletes_do_not_count_if_there_is_a_vector(create_table: 
     check_ranges(table)
 
 
-def test_positions_in_files_of_many_row_groups(create_table: CreateTable) -> None:
-    properties = {"write.parquet.row-group-size-bytes": "4096"}
-    table = create_table("id bigint, name string", format_version=3, properties=properties)
-    java = JavaWriters(table)
-    [file] = java.data_files([(n, f"name {n}" * 4) for n in range(1200)])
-    assert len(file.splitOffsets()) > 2
-    java.append([file])
-    for positions in ([0, 99, 100, 101, 1199], range(200, 600), range(1, 1200, 7)):
-        vectors = java.deletion_vectors({file: positions})
-        java.row_delta(deletes=vectors.added, removed_deletes=vectors.rewritten)
-    check_ranges(table)
-
-
 def test_a_file_that_comes_back_is_free_of_its_old_deletes(create_table: CreateTable) -> None:
     """A position delete counts for data of its sequence number or an older one."""
     table = create_table("id bigint")
@@ -104,62 +91,4 @@ def test_partitions_of_nan_null_and_negative_zero(create_table: CreateTable) -> 
     for file in files[:2]:
         java.row_delta(deletes=java.equality_deletes(["id"], [(9,)], partition_of=file))
     assert len(ids_of(table.rows_at(table.snapshot_ids()[-1]))) == 2
-    check_ranges(table)
-
-
-COLUMNS = "id bigint, name string, v int"
-
-
-def create_merge_on_read(
-    create_table: CreateTable, format_version: int = 2, *, granularity: str = "file", **arguments: Any
-) -> SparkTable:
-    properties = {"write.delete.granularity": granularity}
-    columns = arguments.pop("columns", COLUMNS)
-    return create_table(
-        columns, mode="merge-on-read", format_version=format_version, properties=properties, **arguments
-    )
-
-
-def insert(table: SparkTable, start: int, stop: int) -> None:
-    """One file of rows, in the order of their ids."""
-    table.sql(
-        f"INSERT INTO {{table}} SELECT /*+ COALESCE(1) */ id, concat('n', id), 0 FROM range({start}, {stop}, 1, 1)"
-    )
-
-
-VARIANTS = [
-    pytest.param(2, "partition", "v", id="V2 by partition, partitioned"),
-    pytest.param(3, "file", "bucket(2, id)", id="V3"),
-]
-
-
-@pytest.mark.parametrize(("format_version", "granularity", "partitioned_by"), VARIANTS)
-def test_deletes_updates_and_merges_of_spark(
-    create_table: CreateTable, format_version: int, granularity: str, partitioned_by: str | None
-) -> None:
-    table = create_merge_on_read(create_table, format_version, granularity=granularity, partitioned_by=partitioned_by)
-    insert(table, 0, 20)
-    insert(table, 20, 30)
-    table.sql("DELETE FROM {table} WHERE id IN (3, 5, 22)")
-    table.sql("UPDATE {table} SET v = 1, name = 'u' WHERE id BETWEEN 4 AND 8")
-    table.sql(
-        "MERGE INTO {table} t USING (SELECT id, 'm' AS name, 2 AS v FROM range(7, 12) UNION ALL SELECT 50, 'm', 2) s "
-        "ON t.id = s.id WHEN MATCHED AND s.id = 9 THEN DELETE WHEN MATCHED THEN UPDATE SET * "
-        "WHEN NOT MATCHED THEN INSERT *"
-    )
-    table.sql("DELETE FROM {table} WHERE v = 1 OR id = 21")
-    assert any(in_force(JavaWriters(table)))
-    check_ranges(table)
-
-
-def test_a_vector_of_an_upgraded_table_takes_over_old_position_deletes(create_table: CreateTable) -> None:
-    table = create_merge_on_read(create_table, granularity="partition")
-    insert(table, 0, 10)
-    insert(table, 10, 20)
-    table.sql("DELETE FROM {table} WHERE id IN (1, 2, 11, 12)")
-    table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('format-version' = '3')")
-    table.sql("DELETE FROM {table} WHERE id IN (3, 4)")
-    table.sql("UPDATE {table} SET v = 7 WHERE id IN (5, 13)")
-    formats = {file.format().name() for live in JavaWriters(table).live_files() for file in live.delete_files}
-    assert "PUFFIN" in formats
     check_ranges(table)
