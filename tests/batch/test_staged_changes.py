@@ -105,7 +105,7 @@ def test_net_sums_are_compared_over_all_ordinals(rows: Rows, ordinal: int) -> No
     of_one_ordinal.require(sums_of(rows), what="the batch", per_ordinal=False)
 
 
-MESSAGE = CommitMessage(number=3, rows=1, counts={"insert": 1}, hash_sum=2**127, size_bytes=9, details={"names": ["a"]})
+MESSAGE = CommitMessage(number=3, rows=1, counts={"insert": 1}, hash_sum=2**127, files={"a": 9})
 RESULT = RangeResult(
     range_id=3,
     message=MESSAGE,

@@ -28,7 +28,7 @@ ROWS = {
 }
 SELDOM = {
     ("Spark executors", "storage"): {"delete"},
-    ("Spark executors", "sink"): {"write"},
+    ("Spark executors", "sink"): {"read", "write"},
     ("worker: `coalesce`", "storage"): {"delete"},
     ("worker: `commit`, `cleanup`", "sink"): {"read"},
     ("worker: `commit`, `cleanup`", "storage"): {"write"},  # status.json, which this run writes between its tasks

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.kafka import topic_batches
+from icefloe.sinks.kafka import kafka_sink
 from icefloe.sinks.sink import SupersededError
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import FLIGHTS, LOAD, inserts
@@ -60,7 +60,7 @@ def test_a_load_that_is_delivered_again_truncates_after_a_beginning_that_failed(
     sink.deliver(LOAD.batch, late, LOAD.staged[0])
     again = inserts(2, range(10, 20), options={"is_replay": True}).load()
     with monkeypatch.context() as patched:
-        patched.setattr(topic_batches, "_open", silent)
+        patched.setattr(kafka_sink, "offsets", silent)
         with pytest.raises(TransientError):
             place.sink().begin(again.batch)
     deliver_all(place.sink(), again)
@@ -82,7 +82,7 @@ def test_a_new_owner_of_a_topic_begins_after_the_rows_before_it_also_when_its_fi
         place.sink().begin(inserts(1, range(3), origin=other).batch)
     first = inserts(1, range(10, 20), origin=other, options={"is_replay": True})
     with monkeypatch.context() as patched:
-        patched.setattr(topic_batches, "_open", silent)
+        patched.setattr(kafka_sink, "offsets", silent)
         with pytest.raises(TransientError):
             place.sink().begin(first.batch)
     deliver_all(place.sink(), first)

@@ -144,7 +144,7 @@ def put_record(records: RecordStore, record: Any, key: str) -> Any:
     [
         ("icefloe.batch.context.running_batch.FencedStore.take_back", lambda _: None, "left of a batch that is over"),
         ("icefloe.batch.staged_changes.RangeResult.create", put_result, "changed .*results/.* of an open batch"),
-        ("icefloe.sinks.change_files.ChangeFiles._refuse_damaged", lambda *_: None, "gone or cut"),
+        ("icefloe.sinks.change_files.file_damage", lambda *_: None, "gone or cut"),
         (
             "icefloe.batch.deliver.commit_batch._is_up_to",
             lambda _, key: key[0].isdecimal(),

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.changes.columns import ChangeColumns, ChangeType
-from icefloe.sinks.manifest import BatchSummary, CommitMessage, Written
+from icefloe.sinks.manifest import BatchSummary, CommitMessage
 
 __all__ = ["SCHEMA", "changes", "message", "rechunked", "summary"]
 
@@ -53,14 +53,13 @@ def rechunked(batch: pa.RecordBatch, rows: int) -> list[pa.RecordBatch]:
     return [batch.slice(start, rows) for start in range(0, batch.num_rows, rows)]
 
 
-def message(number: int, rows: int, written: Written) -> CommitMessage:
+def message(number: int, rows: int, files: dict[str, int]) -> CommitMessage:
     return CommitMessage(
         number=number,
         rows=rows,
         counts={"insert": rows, "delete": 0, "update_before": 0, "update_after": 0},
         hash_sum=number + 1,
-        size_bytes=written.size_bytes,
-        details=written.details,
+        files=files,
     )
 
 

@@ -5,7 +5,6 @@ import random
 import pyarrow as pa
 
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.manifest import Written
 from icefloe.storage.store import Store
 from sinks.delivered_changes import message, summary
 from support.fakes.stores import Fault, FaultyStore
@@ -35,7 +34,7 @@ def overtaken_attempt(store: Store) -> list[str]:
     return [each.key for each in store.list("") if store.get(each.key) != committed.get(each.key)]
 
 
-def _write(sink: ChangeFiles, *, writer: str) -> Written:
+def _write(sink: ChangeFiles, *, writer: str) -> dict[str, int]:
     random_bytes = random.Random(7)
     values = pa.array([random_bytes.randbytes(2**20) for _ in range(_ROWS)], pa.large_binary())
     schema = pa.schema({"value": pa.large_binary()}, metadata={"writer": writer})

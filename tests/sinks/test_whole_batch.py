@@ -40,6 +40,8 @@ def commit(sink: ChangeFiles, messages: list[CommitMessage], *, rows: int = 160)
 def test_the_same_changes_in_other_parts_leave_a_whole_batch_as_it_is(sink, folder, again):
     first = contents(folder)
     commit(sink, write(sink, again))
+    assert contents(folder).items() >= first.items()
+    sink.discard(BATCH)
     assert contents(folder) == first
 
 
@@ -49,19 +51,19 @@ def test_other_changes_in_other_parts_are_refused(sink, folder, again):
     messages = write(sink, again)
     with pytest.raises(TerminalError, match="already holds a whole batch with other changes"):
         commit(sink, messages, rows=161)
-    assert contents(folder) == first
+    assert contents(folder).items() >= first.items()
 
 
-@pytest.mark.parametrize(("again", "number"), [(FIRST, 2), (AGAIN, 0), (ALIKE, 1)])
-def test_a_damaged_part_that_a_task_makes_again_is_whole_afterwards(sink, folder, again, number):
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_lost_part_that_a_task_makes_again_is_whole_afterwards(sink, folder, number):
     first = contents(folder)
-    DAMAGES["cut"](folder / f"batch={BATCH}/part-{number:05d}.parquet")
-    commit(sink, write(sink, again))
+    DAMAGES["deleted"](folder / f"batch={BATCH}/part-{number:05d}.parquet")
+    commit(sink, write(sink, FIRST))
     assert contents(folder) == first
 
 
-@pytest.mark.parametrize(("again", "number"), [(AGAIN, 1), (AGAIN, 2), (ALIKE, 0), (ALIKE, 2)])
-def test_a_damaged_part_that_no_task_makes_again_is_an_error_whose_way_out_leads_out(sink, folder, again, number):
+@pytest.mark.parametrize(("again", "number"), [(FIRST, 1), (AGAIN, 1), (ALIKE, 0), (ALIKE, 2)])
+def test_a_damaged_part_of_a_whole_batch_is_an_error_whose_way_out_leads_out(sink, folder, again, number):
     DAMAGES["cut"](folder / f"batch={BATCH}/part-{number:05d}.parquet")
     messages = write(sink, again)
     with pytest.raises(TerminalError, match=r"batch=3 holds this whole batch .* delete everything .*batch=3 and run"):
@@ -70,7 +72,6 @@ def test_a_damaged_part_that_no_task_makes_again_is_an_error_whose_way_out_leads
         file.unlink()
     with pytest.raises(DamagedPartsError, match="differ from the output of their tasks") as caught:
         commit(sink, messages)
-    left = {number: rows for number, rows in again.items() if number in caught.value.numbers}
-    assert left == again
-    commit(sink, write(sink, left))
+    assert set(caught.value.numbers) == again.keys()
+    commit(sink, write(sink, again))
     assert sum(part.rows for part in sink.manifest(BATCH).parts) == 160

@@ -1,6 +1,6 @@
 """Changes on their way into a part, and the result of a reduce range."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final, Literal, Self
@@ -22,14 +22,7 @@ from icefloe.sinks.manifest import CommitMessage
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
-CHANGE_WEIGHTS: Final[Mapping[ChangeType, int]] = {
-    ChangeType.INSERT: 1,
-    ChangeType.DELETE: -1,
-    ChangeType.UPDATE_BEFORE: -1,
-    ChangeType.UPDATE_AFTER: 1,
-}
-"""Number of rows that a change adds to the table."""
-_SIGNS: Final = np.array([CHANGE_WEIGHTS[kind] for kind in ChangeType])
+_SIGNS: Final = np.array([kind.weight for kind in ChangeType])
 _BATCH_ROWS: Final = 1 << 16
 _BATCH_BYTES: Final = 64 << 20
 
@@ -78,15 +71,14 @@ class StagedChanges:
 
     def write(self, sink: ChangeFiles, number: int, changes: Iterator[pa.RecordBatch]) -> CommitMessage:
         """Writes the changes as a part."""
-        written = sink.write(batch_number=self._batch_number, number=number, schema=self.schema, changes=changes)
+        files = sink.write(batch_number=self._batch_number, number=number, schema=self.schema, changes=changes)
         # Only now are counts and sums complete: they grow while the sink takes the changes.
         return CommitMessage(
             number=number,
             rows=sum(self.counts.values()),
             counts=self.counts,
             hash_sum=self.sums.hash_sum(),
-            size_bytes=written.size_bytes,
-            details=written.details,
+            files=files,
         )
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import TerminalError
@@ -54,6 +55,11 @@ class ChangeType(IntEnum):
     UPDATE_BEFORE = 2
     UPDATE_AFTER = 3
 
+    @property
+    def weight(self) -> int:
+        """The number of rows that a change adds to the table."""
+        return 1 if self in (ChangeType.INSERT, ChangeType.UPDATE_AFTER) else -1
+
     @classmethod
     def removed_rows(cls, counts: Mapping[str, int]) -> int:
         """Changes that take a row away, of counts by change type in lower case.
@@ -62,6 +68,9 @@ class ChangeType(IntEnum):
         3
         """
         return sum(counts.get(kind.name.lower(), 0) for kind in (cls.DELETE, cls.UPDATE_BEFORE))
+
+
+_NAMES: Final = pa.array([kind.name for kind in ChangeType])
 
 
 class ChangeColumns:
@@ -108,9 +117,8 @@ class ChangeColumns:
             timestamps_us: of the steps, in microseconds since 1970 in UTC.
             batch_number: value of ``_batch``; None leaves the column out.
         """
-        names = pa.array([kind.name for kind in ChangeType])
         columns = [
-            names.take(pa.array(change_types)),
+            _NAMES.take(pa.array(change_types)),
             pa.array(change_ordinals, pa.int32()),
             pa.array(snapshot_ids[change_ordinals], pa.int64()),
             pa.array(timestamps_us[change_ordinals], pa.timestamp("us", tz="UTC")),
@@ -119,6 +127,17 @@ class ChangeColumns:
             columns.insert(0, pa.repeat(pa.scalar(batch_number, pa.int64()), rows.num_rows))
         schema = cls.schema(rows.schema, with_batch=batch_number is not None)
         return pa.RecordBatch.from_arrays([*columns, *rows.columns], schema=schema)
+
+    @classmethod
+    def types(cls, changes: pa.RecordBatch) -> NDArray[np.uint8]:
+        """`ChangeType` of each change."""
+        codes = pc.index_in(changes.column(cls.TYPE), value_set=_NAMES).fill_null(len(_NAMES))
+        return codes.to_numpy(zero_copy_only=False).astype(np.uint8)
+
+    @classmethod
+    def weights(cls, changes: pa.RecordBatch) -> NDArray[np.int64]:
+        """1 for each change that adds a row, -1 for one that removes it."""
+        return np.array([kind.weight for kind in ChangeType], np.int64)[cls.types(changes)]
 
     @classmethod
     def refuse_in(cls, names: Iterable[str], *, table: str) -> None:

@@ -103,20 +103,17 @@ class ProvenBatch:
     cut: str = ""
     # Found once: sinks ask for it with each few thousand rows.
     shown_schema: pa.Schema = field(init=False, repr=False, compare=False)
-    _shows_whole_columns: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Finds what is shown."""
         columns = pa.schema([column for column in self.schema if column.name not in ChangeColumns.ALL])
         shown = columns if self.selected is None else pa.schema(selected_fields(columns, self.selected))
-        is_whole = all(column.type == self.schema.field(column.name).type for column in shown)
         object.__setattr__(self, "shown_schema", shown)
-        object.__setattr__(self, "_shows_whole_columns", is_whole)
 
     def shown_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of rows to show."""
         shown = rows.select(self.shown_schema.names)
-        return shown if self._shows_whole_columns else shown.cast(self.shown_schema)
+        return shown if shown.schema.equals(self.shown_schema) else shown.cast(self.shown_schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,18 @@
 """Files of a batch, and the manifest that makes it whole."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import dump_document, load_document
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, named_columns
 from icefloe.sinks.manifest import (
     CLAIM,
@@ -23,17 +22,12 @@ from icefloe.sinks.manifest import (
     DamagedPartsError,
     Manifest,
     Part,
-    WholeBatch,
-    Written,
     batch_prefix,
     claim_path,
-    is_left_out,
+    file_damage,
     load_claim,
     number_of_folder,
-    part_damage,
     part_name,
-    part_slots,
-    parts_of,
 )
 from icefloe.sinks.parquet_files import (
     GROUP_BYTES,
@@ -87,35 +81,29 @@ class ChangeFiles:
         up_to_snapshot_id: int | None,
     ) -> int | None:
         """Compare with the manifest of that number, if any; returns its key."""
-        whole = self._whole(batch_number)
-        if whole is None:
+        found = self.find(batch_number)
+        if found is None:
             return None
-        there = whole.manifest.batch
+        there = found.batch
         if (there.pipeline, there.table, there.after_snapshot_id, there.up_to_snapshot_id) != (
             pipeline, table, after_snapshot_id, up_to_snapshot_id,
         ):  # fmt: skip
-            raise whole.in_use()
+            raise self._in_use(there)
         return there.hash_key
 
-    def write(self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]) -> Written:
+    def write(
+        self, *, batch_number: int, number: int, schema: pa.Schema, changes: Iterable[pa.RecordBatch]
+    ) -> dict[str, int]:
         """Write the part to local disk until ``changes`` ends, then put each file in one atomic step.
 
-        A batch that is whole already stays as it is, but for files that were lost: the result names no files.
+        Returns:
+            Bytes of each file by its name.
         """
         groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes))
-        with _staging_folder(number) as folder:
+        disks = local_folders()
+        with task_folder("part", disks[number % len(disks)]) as folder:
             files = write_parquet_files(folder, schema, groups, target_file_bytes=self._target_file_bytes)
-            slots = part_slots(number, len(files))
-            # Asked only now: making the changes may have taken hours, and another run may have made the batch whole
-            # meanwhile.
-            whole = self._whole(batch_number)
-            if whole is not None:
-                whole.restore(slots, files)
-                size_bytes = sum(file.stat().st_size for file in files)
-                return Written(size_bytes=size_bytes, details={"names": [], "sizes": []})
-            delivered = [self._deliver_file(batch_number, slot, file) for slot, file in zip(slots, files, strict=True)]
-        names, sizes = [name for name, _ in delivered], [size_bytes for _, size_bytes in delivered]
-        return Written(size_bytes=sum(sizes), details={"names": names, "sizes": sizes})
+            return dict(self._put(batch_number, number, place, file) for place, file in enumerate(files))
 
     def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
         """Write the manifest unless it exists, after checking the size of every file that it names.
@@ -126,16 +114,27 @@ class ChangeFiles:
             DamagedPartsError: files are missing or have another size.
             TransientError: the existing manifest is of a batch that ended without changes.
         """
-        # A part that was left out has no files. A manifest made of these messages would lack its rows.
-        if any(map(is_left_out, messages)) and (whole := self._whole(summary.batch_number)) is not None:
-            whole.require(summary, messages)
+        number, sizes = summary.batch_number, self._sizes(summary.batch_number)
+        url = join_url(self._store.url, batch_prefix(number))
+        checked = {each.number: file_damage(each.files, sizes) for each in messages if each.rows}
+        damaged = {each: damage for each, damage in sorted(checked.items()) if damage is not None}
+        if damaged:
+            raise DamagedPartsError(
+                f"{len(damaged)} of {len(checked)} parts in {url} differ from the output of their tasks: "
+                f"{next(iter(damaged.values()))}; files there were probably deleted or cut",
+                numbers=tuple(damaged),
+            )
+        manifest = Manifest.of(summary, messages)
+        if self._store.create(_manifest_key(number), dump_document(manifest)) or self.manifest(number) == manifest:
             return
-        self._refuse_damaged(summary.batch_number, messages)
-        manifest = Manifest(batch=summary, parts=parts_of(messages))
-        if self._store.create(_manifest_key(summary.batch_number), dump_document(manifest)):
-            return
-        if (existing := self.manifest(summary.batch_number)) != manifest:
-            WholeBatch(store=self._store, manifest=existing).require(summary, messages)
+        existing, sizes = self.manifest(number), self._sizes(number)
+        if existing.batch != summary:
+            raise self._in_use(existing.batch)
+        if lost := [part.names[0] for part in existing.parts if not part.is_whole(sizes)]:
+            raise TerminalError(
+                f"{url} holds this whole batch in other parts than this run makes, and {lost[0]} there differs from "
+                f"the manifest: delete everything below {url} and run again; the same changes are delivered once more"
+            )
 
     def manifest(self, batch_number: int) -> Manifest:
         """The manifest of a committed batch; KeyMissingError if it is not whole."""
@@ -176,33 +175,29 @@ class ChangeFiles:
         """URL of the path."""
         return self._store.url
 
-    def _refuse_damaged(self, batch_number: int, messages: Sequence[CommitMessage]) -> None:
-        folder = batch_prefix(batch_number)
-        sizes = {each.key.removeprefix(f"{folder}/"): each.size_bytes for each in self._store.list(folder)}
-        checked = {each.number: part_damage(each, sizes) for each in messages if each.rows}
-        damaged = {number: damage for number, damage in sorted(checked.items()) if damage is not None}
-        if damaged:
-            raise DamagedPartsError(
-                f"{len(damaged)} of {len(checked)} parts in {join_url(self._store.url, folder)} differ from the output "
-                f"of their tasks: {next(iter(damaged.values()))}; files there were probably deleted or cut",
-                numbers=tuple(damaged),
-            )
+    def find(self, batch_number: int) -> Manifest | None:
+        """The manifest of a batch; None if it is not whole."""
+        try:
+            return self.manifest(batch_number)
+        except KeyMissingError:
+            return None
 
     def whole(self, batch_number: int) -> BatchSummary | None:
         """The summary of a batch that has a manifest."""
-        found = self._whole(batch_number)
-        return None if found is None else found.manifest.batch
+        found = self.find(batch_number)
+        return None if found is None else found.batch
 
     def discard(self, batch_number: int) -> int:
         """Delete files that the manifest does not name."""
-        found = self._whole(batch_number)
-        keys = [] if found is None else self._unnamed(batch_number, found.manifest)
-        self._store.delete(keys)
-        return len(keys)
+        if (found := self.find(batch_number)) is None:
+            return 0
+        names = sorted(self._sizes(batch_number).keys() - found.names)
+        self._store.delete(f"{batch_prefix(batch_number)}/{name}" for name in names)
+        return len(names)
 
     def size_of(self, batch_number: int) -> int:
         """Bytes of all files in the batch's folder."""
-        return sum(each.size_bytes for each in self._store.list(batch_prefix(batch_number)))
+        return sum(self._sizes(batch_number).values())
 
     def delete_before(self, batch_number: int, *, age: timedelta) -> int:
         """Delete whole batches before one, and return the number of objects."""
@@ -220,19 +215,19 @@ class ChangeFiles:
             self._store.delete(key for key in keys if Manifest.is_key(key) is is_manifest)
         return len(keys)
 
-    def _unnamed(self, batch_number: int, manifest: Manifest) -> list[str]:
-        prefix = batch_prefix(batch_number)
-        named = {f"{prefix}/{name}" for name in manifest.names}
-        return [each.key for each in self._store.list(prefix) if each.key not in named]
+    def _sizes(self, batch_number: int) -> dict[str, int]:
+        """Bytes of each file in a batch's folder, by name."""
+        folder = batch_prefix(batch_number)
+        return {each.key.removeprefix(f"{folder}/"): each.size_bytes for each in self._store.list(folder)}
 
-    def _deliver_file(self, batch_number: int, slot: str, file: Path) -> tuple[str, int]:
+    def _put(self, batch_number: int, number: int, place: int, file: Path) -> tuple[str, int]:
         # What is there under a name decides:
         #   nothing          create it, without a look before: only a retry of a killed attempt would find a file
         #   the same rows    keep that file, even in other bytes
         #   anything else    a file of an attempt that cut elsewhere, or a damaged one: take the next name
         taken = 0
         while True:
-            name = part_name(slot, taken)
+            name = part_name(number, place, taken)
             key = f"{batch_prefix(batch_number)}/{name}"
             if self._store.create(key, file):
                 return name, file.stat().st_size
@@ -241,16 +236,20 @@ class ChangeFiles:
                 return name, stored_bytes
             taken += 1
 
-    def _whole(self, batch_number: int) -> "WholeBatch | None":
-        try:
-            return WholeBatch(store=self._store, manifest=self.manifest(batch_number))
-        except KeyMissingError:
-            return None
-
-
-def _staging_folder(number: int) -> AbstractContextManager[Path]:
-    disks = local_folders()
-    return task_folder("part", disks[number % len(disks)])
+    def _in_use(self, batch: BatchSummary) -> IcefloeError:
+        """The error that a number holds other changes, or ended without any."""
+        url = join_url(self._store.url, batch_prefix(batch.batch_number))
+        if batch.steps == 0 and batch.after_snapshot_id == batch.up_to_snapshot_id:
+            # The checkpoint may not say so yet.
+            return TransientError(
+                f"{url} holds batch {batch.batch_number} of pipeline {batch.pipeline} without changes: it was "
+                "abandoned or moved the cursor, and this run came too late; run again to go on with the next batch"
+            )
+        return TerminalError(
+            f"{url} already holds a whole batch with other changes, of pipeline {batch.pipeline} for table "
+            f"{batch.table} up to snapshot {batch.up_to_snapshot_id}; give each pipeline, and each new start of one, a "
+            "sink.path of its own"
+        )
 
 
 def _manifest_key(batch_number: int) -> str:
@@ -293,46 +292,41 @@ class FilesDelivery(Sink):
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
         """Write the rows of a part; see `ChangeFiles.write`."""
-        counts, sums = {kind.name.lower(): 0 for kind in ChangeType}, [0]
+        counts, hash_sum = np.zeros(len(ChangeType), np.int64), 0
         schema = pa.schema([*(batch.schema.field(name) for name in ChangeColumns.ALL), *batch.shown_schema])
 
         def counted() -> Iterator[pa.RecordBatch]:
+            nonlocal counts, hash_sum
             for rows in part.read():
-                types = rows.column(ChangeColumns.TYPE)
-                for found in types.value_counts().to_pylist():
-                    counts[found["values"].lower()] += found["counts"]
-                removed = pc.is_in(types, value_set=pa.array(["DELETE", "UPDATE_BEFORE"]))
-                signs = np.where(removed.to_numpy(zero_copy_only=False), -1, 1).astype(np.int64)
-                shown = batch.shown_rows(rows)
-                sums.append(RowHashes.of_batch(shown, key=batch.hash_key).signed_sum(signs))
+                shown, weights = batch.shown_rows(rows), ChangeColumns.weights(rows)
+                counts += np.bincount(ChangeColumns.types(rows), minlength=len(ChangeType))
+                hash_sum += RowHashes.of_batch(shown, key=batch.hash_key).signed_sum(weights)
                 yield pa.RecordBatch.from_arrays(
                     [*rows.select(ChangeColumns.ALL).columns, *shown.columns], schema=schema
                 )
 
-        written = self._files.write(
-            batch_number=batch.batch_number, number=part.number, schema=schema, changes=counted()
-        )  # fmt: skip
+        files = self._files.write(batch_number=batch.batch_number, number=part.number, schema=schema, changes=counted())
         message = CommitMessage(
-            number=part.number, rows=sum(counts.values()), counts=counts, hash_sum=sum(sums) % (1 << 128),
-            size_bytes=written.size_bytes, details=written.details,
+            number=part.number, rows=int(counts.sum()), hash_sum=hash_sum % (1 << 128), files=files,
+            counts={kind.name.lower(): int(counts[kind]) for kind in ChangeType},
         )  # fmt: skip
-        # A 128-bit number is no number in JSON.
-        details = {**asdict(message), "hash_sum": f"{message.hash_sum:032x}"}
         return PartDelivery(
-            number=part.number, rows=part.rows, documents=message.rows, bytes=written.size_bytes, details=details
-        )
+            number=part.number, rows=part.rows, documents=message.rows, bytes=message.size_bytes,
+            details=json.loads(dump_document(message)),
+        )  # fmt: skip
 
     def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:  # noqa: ARG002
         """Write the manifest; see `ChangeFiles.commit`."""
         messages = [
-            CommitMessage(**{**each.details, "hash_sum": int(each.details["hash_sum"], 16)}) for each in deliveries
+            load_document(CommitMessage, json.dumps(each.details).encode(), what=f"the record of part {each.number}")
+            for each in deliveries
         ]
         names = [kind.name.lower() for kind in ChangeType]
         summary = BatchSummary(
             pipeline=batch.origin.pipeline, table=batch.origin.table, batch_number=batch.batch_number,
             after_snapshot_id=batch.after_snapshot_id, up_to_snapshot_id=batch.up_to_snapshot_id, steps=batch.steps,
             rows=sum(message.rows for message in messages),
-            counts={name: sum(message.counts[name] for message in messages) for name in names},
+            counts={name: sum(each.counts[name] for each in messages) for name in names},
             hash_sum=sum(message.hash_sum for message in messages) % (1 << 128), hash_key=batch.hash_key,
         )  # fmt: skip
         self._files.commit(summary, messages)

@@ -35,24 +35,21 @@ class JsonForm(Enum):
     AVRO = "avro"  # no JSON, only read: as DEBEZIUM, but decimals and bytes as they are
 
 
-def row_texts(rows: pa.RecordBatch | pa.StructArray, form: JsonForm) -> pa.Array:
-    r"""One JSON object a row; a struct that is null gives ``null``.
+def row_texts(rows: pa.RecordBatch, form: JsonForm) -> pa.Array:
+    r"""One JSON object a row.
 
     >>> row_texts(pa.RecordBatch.from_pydict({"id": [1, None], "name": ["a", 'b"']}), JsonForm.READABLE).to_pylist()
     ['{"id":1,"name":"a"}', '{"id":null,"name":"b\\""}']
     """
-    fields = rows.schema if isinstance(rows, pa.RecordBatch) else rows.type
-    columns = rows.columns if isinstance(rows, pa.RecordBatch) else rows.flatten()
     members = [
         (field.name, json_texts(column, form, name=field.name))
-        for field, column in zip(fields, columns, strict=True)
+        for field, column in zip(rows.schema, rows.columns, strict=True)
         if form is not JsonForm.DOCUMENT or not pa.types.is_null(field.type)
     ]
-    objects = object_texts(members, len(rows))
-    return objects if isinstance(rows, pa.RecordBatch) else pc.if_else(rows.is_valid(), objects, _NULL)
+    return object_texts(members, len(rows))
 
 
-def object_texts(members: Sequence[tuple[str, pa.Array]], rows: int) -> pa.Array:
+def object_texts(members: Sequence[tuple[str, pa.Array | pa.Scalar]], rows: int) -> pa.Array:
     """JSON objects of named JSON texts."""
     pieces: list[pa.Array | pa.Scalar] = []
     for place, (name, texts) in enumerate(members):
@@ -188,7 +185,8 @@ def _texts(column: pa.Array, form: JsonForm, name: str) -> pa.Array:
         whole = pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
         return column.cast(whole).cast(TEXT)
     if pa.types.is_struct(kind):
-        return row_texts(column, form)
+        rows = pa.RecordBatch.from_arrays(column.flatten(), schema=pa.schema(list(kind)))
+        return pc.if_else(column.is_valid(), row_texts(rows, form), _NULL)
     if pa.types.is_map(kind):
         return _map_texts(column, form, name)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

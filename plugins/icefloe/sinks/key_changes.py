@@ -1,15 +1,14 @@
 """At most one operation for each key of a part, for destinations with one entry per key."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.changes.columns import ChangeColumns, ChangeType, plain_rows
+from icefloe.changes.columns import ChangeColumns, plain_rows
 from icefloe.changes.consolidate import HashGroups
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
@@ -17,12 +16,6 @@ from icefloe.sinks.batch_to_deliver import named_columns
 
 Duplicates: TypeAlias = Literal["fail", "keep_one"]
 
-_WEIGHTS: Final[Mapping[str, int]] = {
-    ChangeType.INSERT.name: 1,
-    ChangeType.UPDATE_AFTER.name: 1,
-    ChangeType.DELETE.name: -1,
-    ChangeType.UPDATE_BEFORE.name: -1,
-}
 _SHOWN_CHARACTERS: Final = 100
 
 
@@ -130,7 +123,7 @@ def _hashed(
     for changes in read():
         keys.append(RowHashes.of(columns_of(changes, identity), key=hash_key))
         rows.append(RowHashes.of(_table_rows(changes).columns, key=hash_key))
-        weights.append(_weights(changes))
+        weights.append(ChangeColumns.weights(changes))
     return RowHashes.concat(keys), RowHashes.concat(rows), np.concatenate(weights)
 
 
@@ -141,12 +134,6 @@ def _chosen_rows(by_key: HashGroups, rows: RowHashes, sums: NDArray[np.int64]) -
     group_of_row[by_key.order] = np.repeat(np.arange(len(by_key.starts)), np.diff(by_key.starts, append=len(sums)))
     order = np.lexsort((rows.low, rows.high, sums <= 0, group_of_row))
     return order[by_key.starts]
-
-
-def _weights(changes: pa.RecordBatch) -> NDArray[np.int64]:
-    known = pa.array(list(_WEIGHTS))
-    places = pc.index_in(changes.column(ChangeColumns.TYPE).cast(pa.string()), known)
-    return np.array(list(_WEIGHTS.values()), np.int64)[places.to_numpy(zero_copy_only=False)]
 
 
 def _table_rows(changes: pa.RecordBatch) -> pa.RecordBatch:

@@ -3,14 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import STRICT, Hash128, SnapshotId, digest_of, dump_document, load_document
-from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.storage.store import Store, join_url
 from icefloe.units import natural
@@ -64,20 +63,13 @@ class DamagedPartsError(TransientError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """The result of one task's write."""
-
-    size_bytes: int
-    details: Mapping[str, Any]  # facts that the sink needs at commit, such as file names; JSON values only
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
     """One task's delivered changes.
 
     Attributes:
         number: a map id or a range id; once in a batch.
         hash_sum: the signed sum of the row hashes, deletes and before images negative, mod 2^128.
+        files: bytes of each file by its name, in the order of the changes.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -86,8 +78,12 @@ class CommitMessage:
     rows: int
     counts: Mapping[str, int]
     hash_sum: Hash128
-    size_bytes: int
-    details: Mapping[str, Any]
+    files: Mapping[str, int]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(self.files.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +135,10 @@ class Part:
     size_bytes: int
     hash_sum: Hash128
 
+    def is_whole(self, sizes: Mapping[str, int]) -> bool:
+        """True if the files have all their bytes, by the sizes of the files that are there."""
+        return all(name in sizes for name in self.names) and sum(sizes[name] for name in self.names) == self.size_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
@@ -150,6 +150,16 @@ class Manifest:
     format: Literal["parquet"] = "parquet"
     batch: BatchSummary
     parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, batch: BatchSummary, messages: Sequence[CommitMessage]) -> "Manifest":
+        """The manifest of the parts that tasks with changes wrote, by number."""
+        parts = tuple(
+            Part(names=tuple(each.files), rows=each.rows, size_bytes=each.size_bytes, hash_sum=each.hash_sum)
+            for each in sorted(messages, key=lambda each: each.number)
+            if each.rows
+        )
+        return cls(batch=batch, parts=parts)
 
     @property
     def names(self) -> frozenset[str]:
@@ -167,20 +177,6 @@ class Manifest:
         return digest_of(json.dumps([[part.rows, f"{part.hash_sum:032x}"] for part in self.parts]).encode())
 
 
-def parts_of(messages: Sequence[CommitMessage]) -> tuple[Part, ...]:
-    """The parts that tasks with changes wrote, by number."""
-    return tuple(
-        Part(
-            names=tuple(message.details["names"]),
-            rows=message.rows,
-            size_bytes=message.size_bytes,
-            hash_sum=message.hash_sum,
-        )
-        for message in sorted(messages, key=lambda message: message.number)
-        if message.rows
-    )
-
-
 def batch_prefix(batch_number: int) -> str:
     """The folder of a batch.
 
@@ -190,31 +186,13 @@ def batch_prefix(batch_number: int) -> str:
     return f"batch={batch_number}"
 
 
-def part_slots(number: int, num_files: int) -> list[str]:
-    """The places of the files of a task's part, in the order of its changes.
+def part_name(number: int, place: int, taken: int = 0) -> str:
+    """The name of a file of a task's part by its place, after other files took some names there.
 
-    >>> part_slots(7, 2)
-    ['part-00007', 'part-00007-1']
+    >>> part_name(7, 0), part_name(7, 1, 2)
+    ('part-00007.parquet', 'part-00007-1.2.parquet')
     """
-    return [f"part-{number:05d}{f'-{place}' if place else ''}" for place in range(num_files)]
-
-
-def part_name(slot: str, taken: int = 0) -> str:
-    """The name of a file in its place, after other files took some names there.
-
-    >>> part_name("part-00007-1"), part_name("part-00007-1", 2)
-    ('part-00007-1.parquet', 'part-00007-1.2.parquet')
-    """
-    return f"{slot}{f'.{taken}' if taken else ''}.parquet"
-
-
-def slot_of(name: str) -> str:
-    """The place of a file.
-
-    >>> slot_of("part-00007-1.2.parquet")
-    'part-00007-1'
-    """
-    return name.partition(".")[0]
+    return f"part-{number:05d}{f'-{place}' if place else ''}{f'.{taken}' if taken else ''}.parquet"
 
 
 def number_of_folder(name: str) -> int | None:
@@ -227,82 +205,11 @@ def number_of_folder(name: str) -> int | None:
     return natural(number) if prefix == "batch" else None
 
 
-def is_left_out(message: CommitMessage) -> bool:
-    """True if a task wrote no file, because it found the batch whole in other parts."""
-    return message.rows > 0 and not message.details["names"]
-
-
-def part_damage(message: CommitMessage, sizes: Mapping[str, int]) -> str | None:
+def file_damage(files: Mapping[str, int], sizes: Mapping[str, int]) -> str | None:
     """Fault of the files of one part as a sentence, if any."""
-    if is_left_out(message):
-        return f"task {message.number} found the batch whole and wrote nothing, and its manifest is gone"
-    names: Sequence[str] = message.details["names"]
-    missing = [name for name in names if name not in sizes]
-    if missing:
-        return f"{missing[0]} is missing"
     # File by file: one that was cut and one that grew may have the right bytes together.
-    for name, size_bytes in zip(names, message.details["sizes"], strict=True):
-        if sizes[name] != size_bytes:
-            return f"{name} has {sizes[name]} bytes, {size_bytes} were written"
+    for name, size_bytes in files.items():
+        if sizes.get(name) != size_bytes:
+            found = f"has {sizes[name]} bytes, {size_bytes} were written" if name in sizes else "is missing"
+            return f"{name} {found}"
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeBatch:
-    """A batch whose manifest exists."""
-
-    store: Store
-    manifest: Manifest
-
-    def restore(self, slots: Sequence[str], files: Sequence[Path]) -> None:
-        """Put damaged files of a part in place, if a task made the very same files again: nobody else will."""
-        sizes = [file.stat().st_size for file in files]
-        for part in self.manifest.parts:
-            if [slot_of(name) for name in part.names] != list(slots) or sum(sizes) != part.size_bytes:
-                continue
-            for name, file, size_bytes in zip(part.names, files, sizes, strict=True):
-                key = f"{self._prefix}/{name}"
-                if self.store.size(key) != size_bytes:
-                    self.store.put(key, file)
-
-    def require(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
-        """Check that the manifest is of these changes, and its files exist."""
-        if self.manifest.batch != summary:
-            raise self.in_use()
-        sizes = {each.key.removeprefix(f"{self._prefix}/"): each.size_bytes for each in self.store.list(self._prefix)}
-        replaced = [part for part in parts_of(messages) if part.names and part not in self.manifest.parts]
-        damaged = [part for part in self.manifest.parts if not _is_whole(part, sizes)]
-        if replaced or damaged:
-            raise TerminalError(
-                f"{self.url} holds this whole batch in other parts than this run makes, and "
-                f"{(*replaced, *damaged)[0].names[0]} there differs from the manifest: delete everything below "
-                f"{self.url} and run again; the same changes are delivered once more"
-            )
-
-    def in_use(self) -> IcefloeError:
-        """The error that the batch holds other changes, or ended without any."""
-        batch = self.manifest.batch
-        if batch.steps == 0 and batch.after_snapshot_id == batch.up_to_snapshot_id:
-            # The checkpoint may not say so yet.
-            return TransientError(
-                f"{self.url} holds batch {batch.batch_number} of pipeline {batch.pipeline} without changes: it was "
-                "abandoned or moved the cursor, and this run came too late; run again to go on with the next batch"
-            )
-        return TerminalError(
-            f"{self.url} already holds a whole batch with other changes, of pipeline {batch.pipeline} for table "
-            f"{batch.table} up to snapshot {batch.up_to_snapshot_id}; give each pipeline, and each new start of one, a "
-            "sink.path of its own"
-        )
-
-    @property
-    def url(self) -> str:
-        """URL of the batch's folder."""
-        return join_url(self.store.url, self._prefix)
-
-    @property
-    def _prefix(self) -> str:
-        return batch_prefix(self.manifest.batch.batch_number)
-
-
-def _is_whole(part: Part, sizes: dict[str, int]) -> bool:
-    return all(name in sizes for name in part.names) and sum(sizes[name] for name in part.names) == part.size_bytes

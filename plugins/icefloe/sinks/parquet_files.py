@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -101,7 +102,24 @@ def write_parquet_files(
     """Write row groups in order to as many files of an empty folder as they need; none without groups."""
     # The same groups give the same bytes with the same PyArrow. Above the target size another file begins; None: never.
     with on_local_disk(f"cannot keep the changes of a task in {folder} until they are whole"):
-        return _write_files(folder, schema, groups, target_file_bytes)
+        files: list[Path] = []
+        group = next(groups, None)
+        while group is not None:
+            files.append(folder / f"{len(files)}.parquet")
+            with (
+                pa.OSFile(str(files[-1]), "wb") as stream,
+                pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True) as writer,
+            ):
+                is_full = False
+                while group is not None and not is_full:
+                    # Pages end by the chunks of a column, which follow from the batches of the task.
+                    writer.write_table(group.combine_chunks(), row_group_size=GROUP_ROWS)
+                    is_full = target_file_bytes is not None and stream.tell() >= target_file_bytes
+                    # The next group is taken before the file is closed: without one, no further file begins, so none is
+                    # empty. This one is forgotten first: the next one takes as much memory.
+                    del group
+                    group = next(groups, None)
+        return files
 
 
 def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:
@@ -135,29 +153,6 @@ def _readable(store: Store, key: str) -> Iterator[None]:
         raise TerminalError(
             f"{url} is damaged: it cannot be read as Parquet; restore it, or deliver its batch again"
         ) from cause
-
-
-def _write_files(
-    folder: Path, schema: pa.Schema, groups: Iterator[pa.Table], target_file_bytes: int | None
-) -> list[Path]:
-    files: list[Path] = []
-    group = next(groups, None)
-    while group is not None:
-        files.append(folder / f"{len(files)}.parquet")
-        with (
-            pa.OSFile(str(files[-1]), "wb") as stream,
-            pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True) as writer,
-        ):
-            is_full = False
-            while group is not None and not is_full:
-                # Pages end by the chunks of a column, which follow from the batches of the task.
-                writer.write_table(group.combine_chunks(), row_group_size=GROUP_ROWS)
-                is_full = target_file_bytes is not None and stream.tell() >= target_file_bytes
-                # The next group is taken before the file is closed: without one, no further file begins, so none is
-                # empty. This one is forgotten first: the next one takes as much memory.
-                del group
-                group = next(groups, None)
-    return files
 
 
 class _StoredFile(io.RawIOBase):
@@ -194,27 +189,21 @@ def holds_same_rows(store: Store, key: str, file: Path) -> bool:
     """True if the stored file is whole and has the same rows in order; holds one row group."""
     try:
         with on_local_disk("the changes of a task cannot be read back"):
-            return _are_equal(read_parquet(store, key), pq.ParquetFile(file).iter_batches(use_threads=False))
+            made = pq.ParquetFile(file)
+            if not parquet_schema(store, key).equals(made.schema_arrow):
+                return False
+            # Each file has row groups of its own size: cut again, equal rows are in equal groups.
+            both = (read_parquet(store, key), made.iter_batches(use_threads=False))
+            groups = (row_groups(made.schema_arrow, batches) for batches in both)
+            return all(_are_equal(*pair) for pair in zip_longest(*groups))
     except TerminalError:
         # Damaged, or deleted between two looks, as by an operator who ends the batch at this moment.
         return False
 
 
-def _are_equal(ones: Iterator[pa.RecordBatch], others: Iterator[pa.RecordBatch]) -> bool:
-    # Each file has row groups of its own size, so slices of equal length are compared, not groups.
-    one, other = next(ones, None), next(others, None)
-    while one is not None and other is not None:
-        rows = min(one.num_rows, other.num_rows)
-        if not _have_equal_rows(one.slice(0, rows), other.slice(0, rows)):
-            return False
-        one = one.slice(rows) if rows < one.num_rows else next(ones, None)
-        other = other.slice(rows) if rows < other.num_rows else next(others, None)
-    return one is None and other is None
-
-
-def _have_equal_rows(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
+def _are_equal(one: pa.Table | None, other: pa.Table | None) -> bool:
+    if one is None or other is None or one.num_rows != other.num_rows:
+        return False
     # NaN does not equal NaN in Arrow. Everywhere else rows are equal by their hashes, for which it does.
-    if one.equals(other) or not one.schema.equals(other.schema):
-        return one.schema.equals(other.schema)
     key = RowHashes.new_key()
-    return RowHashes.of_batch(one, key=key).equals(RowHashes.of_batch(other, key=key))
+    return one.equals(other) or RowHashes.of_batch(one, key=key).equals(RowHashes.of_batch(other, key=key))

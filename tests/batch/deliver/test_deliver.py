@@ -12,8 +12,6 @@ from pyspark import cloudpickle
 from batch.deliver.delivered import Delivered
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import Credentials
-from icefloe.batch.staged_changes import CHANGE_WEIGHTS
-from icefloe.changes.columns import ChangeType
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.run_batch import run_batch
 from icefloe.errors import TransientError
@@ -93,8 +91,7 @@ def test_nothing_is_delivered_before_the_whole_batch_is_proven(lab: Delivered, m
     lab.update(1, value=2.0)
     BROKEN["begin"] = lambda: pytest.fail("the batch is not proven")
     # The changes at hand no longer add up to the rows that were read.
-    weights = {**CHANGE_WEIGHTS, ChangeType.UPDATE_BEFORE: 1}
-    monkeypatch.setattr("icefloe.batch.deliver.prove.CHANGE_WEIGHTS", weights)
+    monkeypatch.setattr("icefloe.batch.deliver.prove._signed_count", lambda counts: sum(counts.values()))
     refused = lab.deliver()
     assert refused.code == 65
     assert "does not add up at the sink" in refused.err

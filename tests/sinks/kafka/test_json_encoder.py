@@ -61,7 +61,7 @@ def test_a_truncation_names_the_table_and_no_row() -> None:
     value = json.loads(Encoder(BATCH.batch, JsonForm.DEBEZIUM, is_debezium=True).truncation() or b"")
     assert [value[name] for name in ("op", "before", "after", "transaction")] == ["t", None, None, None]
     assert value["source"] == SOURCE | {
-        "ts_ms": 1800000000123, "ts_us": 1800000000123000, "ts_ns": 1800000000123000000, "snapshot_id": "2"
+        "ts_ms": 1800000000123, "ts_us": 1800000000123456, "ts_ns": 1800000000123456000, "snapshot_id": "2"
     }  # fmt: skip
 
 

@@ -5,15 +5,6 @@ from icefloe.sinks.kafka.kafka_clients import KafkaOptions
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 
 
-@pytest.mark.parametrize(
-    "key", ["partitions", "replication_factor", "transaction_rows", "transaction_bytes", "transaction_seconds"]
-)
-@pytest.mark.parametrize("number", [0, -5])
-def test_numbers_below_one_are_refused(key: str, number: int) -> None:
-    with pytest.raises(TerminalError, match=f"sink.{key} is {number}: give a number above 0"):
-        KafkaOptions.of({"topic": "flights", key: number})
-
-
 @pytest.mark.parametrize(("topic", "key"), [("a b/ü", "topic"), ("x" * 245, "state_topic"), ("..", "topic")])
 def test_names_that_no_topic_can_have_are_refused(topic: str, key: str) -> None:
     with pytest.raises(TerminalError, match=rf"sink\.{key} is .*, which is no name of a topic"):

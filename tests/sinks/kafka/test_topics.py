@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaRequest, refusals_of
-from icefloe.sinks.kafka.topics import Topic, end_offsets, lacks_oldest, retained_messages
+from icefloe.sinks.kafka.topics import Topic, lacks_oldest, offsets, retained_messages
 
 Answers: TypeAlias = Callable[[TopicPartition], int | KafkaError]
 TOPIC = Topic(name="flights", id="1", partitions=1)
@@ -42,17 +42,17 @@ def one_after_another(*codes: int) -> Answers:
 
 def test_a_partition_without_a_leader_is_asked_again() -> None:
     moving = one_after_another(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
-    assert end_offsets(clients(moving), TOPIC) == [7]
+    assert offsets(clients(moving), TOPIC) == [7]
 
 
 def test_a_partition_that_stays_without_a_leader_is_an_error_that_may_pass() -> None:
     with pytest.raises(TransientError, match="NOT_LEADER_FOR_PARTITION"):
-        end_offsets(clients(lambda _: KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION), seconds=0.1), TOPIC)
+        offsets(clients(lambda _: KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION), seconds=0.1), TOPIC)
 
 
 def test_an_answer_for_good_is_not_asked_for_again() -> None:
     with pytest.raises(TerminalError):
-        end_offsets(clients(one_after_another(KafkaError.TOPIC_AUTHORIZATION_FAILED)), TOPIC)
+        offsets(clients(one_after_another(KafkaError.TOPIC_AUTHORIZATION_FAILED)), TOPIC)
 
 
 def test_a_fence_that_the_client_raises_bare_is_a_fence() -> None:

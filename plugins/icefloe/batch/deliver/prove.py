@@ -18,7 +18,7 @@ from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.report import SummaryCheck
 from icefloe.batch.rows.file_effects import Sums
 from icefloe.batch.rows.memory_limit import RowLimit
-from icefloe.batch.staged_changes import CHANGE_WEIGHTS, RangeResult
+from icefloe.batch.staged_changes import RangeResult
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import load_document
@@ -275,7 +275,7 @@ def _merged(sums: Iterable[Sequence[OrdinalSums]]) -> Sums:
 
 
 def _signed_count(counts: Mapping[str, int]) -> int:
-    return sum(weight * counts.get(kind.name.lower(), 0) for kind, weight in CHANGE_WEIGHTS.items())
+    return sum(kind.weight * counts.get(kind.name.lower(), 0) for kind in ChangeType)
 
 
 def check_summaries(

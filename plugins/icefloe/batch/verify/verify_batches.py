@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from icefloe.batch.context.end_batch import missing_numbers
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
-from icefloe.batch.staged_changes import CHANGE_WEIGHTS
 from icefloe.batch.verify.table_state import (
     Replay,
     SchemaRun,
@@ -39,7 +38,7 @@ logger = logging.getLogger(__name__)
 _ROWS_PER_SLICE: Final = 1 << 24
 _MAX_SLICES: Final = 256
 _TYPES: Final = pa.array([kind.name for kind in ChangeType])
-_WEIGHTS: Final = np.array([*(CHANGE_WEIGHTS[kind] for kind in ChangeType), 0], np.int64)
+_WEIGHTS: Final = np.array([*(kind.weight for kind in ChangeType), 0], np.int64)
 """Number of rows that each change adds to the table, by its place in ``_TYPES``; -1: a change of no known type."""
 
 

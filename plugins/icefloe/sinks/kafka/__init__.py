@@ -1,10 +1,10 @@
 """Changes as messages of a Kafka topic: each change once, for readers of committed messages.
 
-- `kafka_sink`: the sink, which tries again while another run fences it, and one part in transactions
+- `kafka_sink`: the sink: the claim of a topic, and a batch that begins and ends
+- `part_sender`: one part in transactions
 - `kafka_clients`: the keys of ``sink``, clients, and their errors
 - `topics`: topics of the cluster
 - `topic_state`: the records of what is delivered, and their producer
-- `topic_batches`: the claim of a topic, and a batch that begins and ends
 - `events`: changes as events
 - `message_format`: messages of events, and back from what the topic still holds
 - `schemas`: their schemas

@@ -52,7 +52,7 @@ class EventRows:
     @classmethod
     def of(cls, rows: pa.RecordBatch, *, first_row: int, rows_before: int) -> "EventRows":
         """The events of rows that cut no update."""
-        kinds = kinds_of(rows)
+        kinds = ChangeColumns.types(rows)
         is_second = np.concatenate([[False], kinds[:-1] == ChangeType.UPDATE_BEFORE])
         positions = np.flatnonzero(kinds != ChangeType.UPDATE_BEFORE)
         own, paired = kinds[positions], is_second[positions]
@@ -91,28 +91,16 @@ def event_rows(batches: Iterable[pa.RecordBatch], *, skip_rows: int = 0, rows_be
     first_row, held = 0, None
     for batch in batches:
         for rows in row_slices(batch, max_rows=_MOST_ROWS, max_bytes=_MOST_BYTES):
-            if first_row + rows.num_rows <= skip_rows:
-                first_row += rows.num_rows
-                continue
-            start = max(skip_rows - first_row, 0)
-            first_row += start
-            kept = rows.slice(start)
-            if held is not None:
-                kept = pa.concat_batches([held, kept])
-                first_row -= 1
-                held = None
-            if kinds_of(kept)[-1] == ChangeType.UPDATE_BEFORE:
-                # The row after is in the next slice.
-                kept, held = kept.slice(0, kept.num_rows - 1), kept.slice(kept.num_rows - 1)
-            if kept.num_rows:
-                yield EventRows.of(kept, first_row=first_row, rows_before=rows_before)
-            first_row += kept.num_rows + (held is not None)
-
-
-def kinds_of(rows: pa.RecordBatch) -> NDArray[np.uint8]:
-    """`ChangeType` codes of rows."""
-    names = pa.array([kind.name for kind in ChangeType])
-    return pc.index_in(rows.column(ChangeColumns.TYPE), value_set=names).to_numpy(zero_copy_only=False).astype(np.uint8)
+            found = rows if held is None else pa.concat_batches([held, rows])
+            # The row after an update's first may be in the next slice.
+            is_cut = ChangeColumns.types(found)[-1] == ChangeType.UPDATE_BEFORE
+            stop = found.num_rows - is_cut
+            held = found.slice(stop) if is_cut else None
+            start = min(max(skip_rows - first_row, 0), stop)
+            if start < stop:
+                kept = found.slice(start, stop - start)
+                yield EventRows.of(kept, first_row=first_row + start, rows_before=rows_before)
+            first_row += stop
 
 
 def key_schema(batch: ProvenBatch) -> pa.Schema:
@@ -160,56 +148,29 @@ def _widened(kind: pa.DataType) -> pa.DataType:
     return pa.float64() if pa.types.is_floating(kind) else kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventSource:
-    """Facts of all changes of a batch."""
-
-    name: str
-    db: str
-    table: str
-    snapshot: str  # ``true`` for rows of a load. Parts are delivered side by side, so no row is its ``last``.
-    batch: int
-
-    @classmethod
-    def of(cls, batch: ProvenBatch) -> "EventSource":
-        """Of a batch."""
-        db, _, table = batch.origin.table.rpartition(".")
-        return cls(
-            name=batch.origin.pipeline, db=db, table=table, snapshot="true" if batch.is_load else "false",
-            batch=batch.batch_number,
-        )  # fmt: skip
-
-    def rows(self, changes: pa.RecordBatch) -> pa.RecordBatch:
-        """A row of `SOURCE` for each change."""
-        micros = changes.column(ChangeColumns.TIMESTAMP).cast(pa.int64())
-        found = {
-            # Commits are no older than 1970, so truncation rounds down.
-            "ts_ms": pc.divide(micros, 1000),
-            "ts_us": micros,
-            "ts_ns": pc.multiply(micros, 1000),
-            "snapshot_id": changes.column(ChangeColumns.SNAPSHOT_ID).cast(pa.string()),
-            "ordinal": changes.column(ChangeColumns.ORDINAL),
-        }
-        columns = [found.get(field.name) for field in SOURCE]
-        constants = self._constants()
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.repeat(pa.scalar(constants[field.name], field.type), changes.num_rows) if column is None else column
-                for field, column in zip(SOURCE, columns, strict=True)
-            ],
-            schema=SOURCE,
-        )
-
-    def truncation(self, snapshot_id: int | None, ts_ms: int) -> dict[str, object]:
-        """One row of `SOURCE` for a table that is loaded again."""
-        return {
-            **self._constants(), "ts_ms": ts_ms, "ts_us": ts_ms * 1000, "ts_ns": ts_ms * 1_000_000,
-            "snapshot_id": None if snapshot_id is None else str(snapshot_id), "ordinal": 0,
-        }  # fmt: skip
-
-    def _constants(self) -> dict[str, object]:
-        return {
-            "version": VERSION, "connector": "icefloe", "name": self.name, "ts_ms": 0, "snapshot": self.snapshot,
-            "db": self.db, "sequence": None, "ts_us": 0, "ts_ns": 0, "table": self.table, "snapshot_id": "",
-            "batch": self.batch, "ordinal": 0,
-        }  # fmt: skip
+def source_rows(batch: ProvenBatch, changes: pa.RecordBatch) -> pa.RecordBatch:
+    """A row of `SOURCE` for each change, of its change columns."""
+    micros = changes.column(ChangeColumns.TIMESTAMP).cast(pa.int64())
+    db, _, table = batch.origin.table.rpartition(".")
+    found = {
+        "version": VERSION,
+        "connector": "icefloe",
+        "name": batch.origin.pipeline,
+        # Commits are no older than 1970, so truncation rounds down.
+        "ts_ms": pc.divide(micros, 1000),
+        # Parts are delivered side by side, so no row of a load is its ``last``.
+        "snapshot": "true" if batch.is_load else "false",
+        "db": db,
+        "ts_us": micros,
+        "ts_ns": pc.multiply(micros, 1000),
+        "table": table,
+        "snapshot_id": changes.column(ChangeColumns.SNAPSHOT_ID).cast(pa.string()),
+        "batch": batch.batch_number,
+        "ordinal": changes.column(ChangeColumns.ORDINAL),
+    }
+    columns = []
+    for field in SOURCE:
+        value = found.get(field.name)
+        is_column = isinstance(value, pa.Array)
+        columns.append(value if is_column else pa.repeat(pa.scalar(value, field.type), changes.num_rows))
+    return pa.RecordBatch.from_arrays(columns, schema=SOURCE)

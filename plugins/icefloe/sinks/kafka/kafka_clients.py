@@ -60,7 +60,7 @@ class KafkaOptions:
         return checked_options(cls, written, sink_type="kafka", sizes=("transaction_bytes",))
 
     def __post_init__(self) -> None:
-        """Refuses names that no topic has, keys that do not fit together, and numbers below 1."""
+        """Refuses names that no topic has, and keys that do not fit together."""
         for key, name in (("topic", self.topic), ("state_topic", self.tokens)):
             if name in (".", "..") or not _TOPIC.fullmatch(name):
                 raise TerminalError(
@@ -78,11 +78,6 @@ class KafkaOptions:
                 "schema_registry, or neither",
                 key="sink.schema_registry",
             )
-        counts = ("transaction_rows", "transaction_bytes", "transaction_seconds", "partitions", "replication_factor")
-        for key in counts:
-            number = getattr(self, key)
-            if number is not None and number < 1:
-                raise TerminalError(f"sink.{key} is {number}: give a number above 0", key=f"sink.{key}")
 
     @property
     def tokens(self) -> str:
@@ -98,12 +93,18 @@ _FENCED: Final = frozenset(
 _LOGIN: Final = frozenset(
     {KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION, KafkaError.UNSUPPORTED_SASL_MECHANISM}
 )
-_SILENT: Final = frozenset(
+_PASSING: Final = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE, KafkaError._SSL,
      KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._STATE, KafkaError._PURGE_QUEUE,
-     KafkaError._PURGE_INFLIGHT, KafkaError._WAIT_COORD, KafkaError._INCONSISTENT, KafkaError.UNKNOWN}
+     KafkaError._PURGE_INFLIGHT, KafkaError._WAIT_COORD, KafkaError._INCONSISTENT, KafkaError.UNKNOWN,
+     # While a partition or a coordinator moves, or right after a topic was made. The client calls only those retriable
+     # that it would retry itself, which are none of its administrative requests.
+     KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
+     KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+     KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR, KafkaError.NOT_CONTROLLER,
+     KafkaError.NETWORK_EXCEPTION, KafkaError.REQUEST_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR}
 )  # fmt: skip
-_NO_TOPIC: Final = "it was deleted; make the pipeline begin again with icefloe reset"
+NO_TOPIC: Final = "it was deleted with the changes in it; make the pipeline begin again with icefloe reset"
 _WAYS_OUT: Final[Mapping[int, str]] = {
     **dict.fromkeys(_LOGIN, "correct user, password, sasl.mechanism and security.protocol in the connection of "
                     "sink.conn_id"),
@@ -114,21 +115,12 @@ _WAYS_OUT: Final[Mapping[int, str]] = {
     "the topic yourself",
     KafkaError.INVALID_RECORD: "a compacted topic takes no message without a key, such as the one that begins a new "
     "load; deliver to another sink.topic, or make its cleanup.policy delete",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: _NO_TOPIC,
-    KafkaError._UNKNOWN_TOPIC: _NO_TOPIC,
-    KafkaError._UNKNOWN_PARTITION: _NO_TOPIC,
+    **dict.fromkeys((KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION),
+                    NO_TOPIC),
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "make sink.transaction_seconds smaller, or raise "
     "transaction.max.timeout.ms of the brokers",
 }  # fmt: skip
 """The ways out of answers that a retry would get again."""
-_MOVING: Final = frozenset(
-    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
-     KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-     KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR, KafkaError.NOT_CONTROLLER,
-     KafkaError.NETWORK_EXCEPTION, KafkaError.REQUEST_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR}
-)  # fmt: skip
-"""Answers while a partition or a coordinator moves, or right after a topic was made. The client calls only those
-retriable that it would retry itself, which are none of its administrative requests."""
 Client = TypeVar("Client")
 _logger = logging.getLogger(__name__)
 _OURS: Final = frozenset(
@@ -162,11 +154,9 @@ def refusals_of(request: KafkaRequest) -> Iterator[None]:
     """Raises the client's errors as ours; FencedError: another producer has the transactional id."""
     try:
         yield
-    except KafkaException as cause:
-        raise error_of(cause.args[0], request) from cause
-    except KafkaError as cause:
+    except (KafkaException, KafkaError) as cause:
         # The client raises a fatal error bare if another thread of it noticed the fence.
-        raise error_of(cause, request) from cause
+        raise error_of(cause if isinstance(cause, KafkaError) else cause.args[0], request) from cause
 
 
 def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedError:
@@ -175,19 +165,21 @@ def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedE
     topic, doing = request.topic, request.doing
     if code in _FENCED:
         return FencedError(said)
-    if (right := _missing_right(code, request)) is not None:
+    rights = {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED: f"{request.right} on topic {topic}",
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Write on the transactional ids that begin with "
+        f"{request.transactional_ids}",
+        # Brokers before 3.0 ask for it; newer ones take the right to write to any topic.
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED: "IdempotentWrite on the cluster",
+    }
+    if code in rights:
         return TerminalError(
-            f"Kafka does not allow this user to {doing} for topic {topic} ({name}): grant it {right}; "
+            f"Kafka does not allow this user to {doing} for topic {topic} ({name}): grant it {rights[code]}; "
             "docs/sinks/kafka.md lists all rights"
         )
     if code in _WAYS_OUT:
         return TerminalError(f"Kafka refused to {doing} for topic {topic} ({name}: {said}): {_WAYS_OUT[code]}")
-    if code in _MOVING:
-        return TransientError(
-            f"Kafka could not {doing} for topic {topic} ({name}: {said}): a partition or its coordinator moves; run "
-            "again"
-        )
-    if error.retriable() or code in _SILENT:
+    if error.retriable() or code in _PASSING:
         return TransientError(
             f"Kafka could not {doing} for topic {topic} ({name}: {said}): see that its brokers run, and that "
             "bootstrap.servers and security.protocol are theirs, then run again"
@@ -195,15 +187,6 @@ def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedE
     return TerminalError(
         f"Kafka refused to {doing} for topic {topic} ({name}: {said}): correct the cause, then run again"
     )
-
-
-def _missing_right(code: int, request: KafkaRequest) -> str | None:
-    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return f"{request.right} on topic {request.topic}"
-    if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-        return f"Write on the transactional ids that begin with {request.transactional_ids}"
-    # Brokers before 3.0 ask for it; newer ones take the right to write to any topic.
-    return "IdempotentWrite on the cluster" if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED else None
 
 
 class _ClientLog:

@@ -1,46 +1,75 @@
-"""The kafka sink, and the delivery of a part in bounded transactions."""
+"""The kafka sink: the owner of a topic, and its batches, which begin before their parts and end after them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, replace
+from functools import wraps
 from random import SystemRandom
 from time import monotonic, sleep
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
 
 import pyarrow as pa
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.kafka.events import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, event_rows
+from icefloe.sinks.kafka.events import fixed_types
 from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.message_format import Encoder, MessageFormat
-from icefloe.sinks.kafka.topic_batches import (
-    BegunOnTopic,
-    TopicBatches,
-    part_role,
-    present_topic,
-    topic_missing,
-)
+from icefloe.sinks.kafka.part_sender import PartSender
 from icefloe.sinks.kafka.topic_state import (
-    Headers,
-    PartProgress,
+    BATCH_KEY,
+    CLAIM_KEY,
+    SETTINGS,
+    Placement,
+    StartedBatch,
     StateTopic,
+    TopicClaim,
     TopicState,
     TransactionProducer,
-    part_key,
-    require_placement,
+    part_role,
 )
-from icefloe.sinks.kafka.topics import lacks_oldest, may_be_compacted, most_bytes, retained_messages
-from icefloe.sinks.key_changes import one_row_per_key
-from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink, superseded
+from icefloe.sinks.kafka.topics import (
+    Topic,
+    find_topic,
+    holds_messages,
+    lacks_oldest,
+    make_topic,
+    may_be_compacted,
+    offsets,
+    present_topic,
+    retained_messages,
+)
+from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink, refuse_other_record, superseded
 from icefloe.storage.store import Store
 
 Answer = TypeVar("Answer")
-
-_TIME_SHARE: Final = 0.25
-"""A transaction is committed after this share of the time after which the broker aborts it."""
+Asked = ParamSpec("Asked")
 _LONGEST_PAUSE_SECONDS: Final = 2.0
 _RANDOM: Final = SystemRandom()
+
+
+def _until_decided(
+    call: "Callable[Concatenate[KafkaSink, Asked], Answer]",
+) -> "Callable[Concatenate[KafkaSink, Asked], Answer]":
+    """Repeats a call that another process fences; the newest producer of an id decides, and looks again."""
+
+    # Two processes that go on fencing each other pause for random times, so that one of them gets through.
+    @wraps(call)
+    def repeated(sink: "KafkaSink", /, *arguments: Asked.args, **named: Asked.kwargs) -> Answer:
+        give_up = monotonic() + sink._clients.seconds
+        pause = 0.05
+        while True:
+            try:
+                return call(sink, *arguments, **named)
+            except FencedError as cause:
+                if monotonic() > give_up:
+                    raise TransientError(
+                        f"other processes keep sending to topic {sink._options.topic}, or rows come too slowly for "
+                        "sink.transaction_seconds: end the others, or raise it, then run again"
+                    ) from cause
+            sleep(_RANDOM.uniform(pause / 2, pause))
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    return repeated
 
 
 class KafkaSink(Sink):
@@ -54,7 +83,6 @@ class KafkaSink(Sink):
         self.wants_unique_keys = options.duplicates == "fail"
         self._clients = clients
         self._log = StateTopic(clients, options.tokens)
-        self._batches = TopicBatches(clients, options, self._log)
         self._format = MessageFormat(options=options, clients=clients)
 
     @property
@@ -68,30 +96,80 @@ class KafkaSink(Sink):
         return self._options.envelope == "debezium"
 
     def check(self) -> None:
-        """Asks the registry and for the topics, and begins as a producer."""
+        """Asks the registry, for the topics or whether they may be made, and begins as a producer."""
         self._format.check()
-        self._batches.check()
+        self._make_topics(only_try=True)
+        # Under an id of its own: a check must not fence a decision.
+        with self._producer("checks"):
+            pass
 
+    @_until_decided
     def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
-        """Makes the topics, and records the owner."""
-        self._until_decided(partial(self._batches.claim, origin, takes_over=takes_over, only_looks=only_looks))
+        """Makes missing topics, and records the owner of a topic that is another origin's only in a take-over."""
+        if not takes_over:
+            self._look(origin)
+        if only_looks:
+            return
+        self._make_topics(only_try=False)
+        with self._producer("decides") as producer:
+            claim = self._log.look().claim
+            if claim is not None and not takes_over:
+                self._require_owner(claim, origin)
+            if claim is None or claim.owner != origin.owner:
+                generation = 1 if claim is None else claim.generation + 1
+                producer.commit_record(CLAIM_KEY, TopicClaim(generation=generation, **asdict(origin)))
 
+    @_until_decided
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
-        """Records that the batch begins; see the package."""
+        """Records the batch, and keeps every part of an earlier one from writing; see the package."""
+        # A try that only fenced has begun nothing: truncation and offsets of a load come later.
         encoder = self._format.encoder(batch)
-        return asdict(self._until_decided(partial(self._batches.begin, batch, encoder)))
+        with self._producer("decides") as producer:
+            state, topic = self._log.look(), present_topic(self._clients, self._options.topic)
+            last, new = state.batch, self._started(state, topic, batch, encoder)
+            begun = {"generation": new.generation, "destination": f"topic {topic.name} ({topic.id})"}
+            refuse_other_record(
+                batch, None if last is None else last.order, new.generation, place=f"topic {topic.name}",
+                elsewhere=f"these are other brokers, or topic {self._options.tokens} was made again; correct "
+                "sink.bootstrap_servers",
+            )  # fmt: skip
+            if last is not None and last.order > new.order:
+                return begun
+            if last is not None:
+                if last.order == new.order or not batch.begins_anew:
+                    self._refuse_changed(last, new, batch)
+                if last.order == new.order and last.state != "fencing":
+                    return begun
+                self._fence(producer, last, new)
+            is_first = last is None or last.generation != new.generation
+            # A topic may be filled although its state knows no batch: by another program, or before the state was lost.
+            is_filled = any(each.rows for each in state.parts.values()) or holds_messages(self._clients, topic)
+            if (batch.begins_anew or is_first) and is_filled:
+                new = replace(new, starts=tuple(offsets(self._clients, topic)))
+                # A load says in each partition that it begins again.
+                for partition in range(topic.partitions if batch.begins_anew else 0):
+                    producer.send(topic.name, key=None, value=encoder.truncation(), headers=[], partition=partition)
+            producer.commit_record(BATCH_KEY, new)
+        return begun
 
+    @_until_decided
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
         """Sends the part."""
-        sender = PartSender(
+        return PartSender(
             clients=self._clients, options=self._options, log=self._log, encoder=self._format.encoder(batch),
-            batch=batch, begun=BegunOnTopic(**begun), part=part,
-        )  # fmt: skip
-        return self._until_decided(sender.send)
+            batch=batch, generation=begun["generation"], part=part,
+        ).send()  # fmt: skip
 
+    @_until_decided
     def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:  # noqa: ARG002
-        """Records that the batch is whole."""
-        self._until_decided(partial(self._batches.finish, batch, BegunOnTopic(**begun)))
+        """Records that all parts of a batch are delivered."""
+        with self._producer("decides") as producer:
+            last = self._log.look().batch
+            is_late = last is not None and last.order > (begun["generation"], batch.batch_number)
+            if is_late and not batch.is_replay:
+                raise superseded(batch, f"topic {self._options.topic}")
+            if last is not None and not is_late and last.state != "finished":
+                producer.commit_record(BATCH_KEY, replace(last, state="finished"))
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes that the topic retains."""
@@ -104,11 +182,9 @@ class KafkaSink(Sink):
         last = self._log.look().batch
         if last is None:
             return
-        topic = present_topic(self._clients, self._options, last=last)
-        any_columns = self._format.changes(pa.schema([]))
         wanted = None if keys is None else self._format.keys(keys)
-        for messages in retained_messages(self._clients, topic, last.starts):
-            found = messages if wanted is None else [each for each in messages if any_columns.key(each) in wanted]
+        for messages in retained_messages(self._clients, self._topic_of(last), last.starts):
+            found = messages if wanted is None else [each for each in messages if self._format.key(each) in wanted]
             yield from self._format.changes_as_written(found, schema_of, first_batch=first_batch)
 
     def may_lack_oldest(self) -> bool:
@@ -120,7 +196,7 @@ class KafkaSink(Sink):
                 "brokers, or the topics were deleted; correct sink.bootstrap_servers, or load the table again with "
                 "icefloe reset"
             )
-        return lacks_oldest(self._clients, present_topic(self._clients, self._options, last=last), last.starts)
+        return lacks_oldest(self._clients, self._topic_of(last), last.starts)
 
     def may_lack_replaced(self) -> bool:
         """True if the topic is compacted."""
@@ -131,21 +207,93 @@ class KafkaSink(Sink):
         self._log.close()
         self._clients.close()
 
-    def _until_decided(self, call: Callable[[], Answer]) -> Answer:
-        # Two processes that go on fencing each other pause for random times, so that one of them gets through.
-        give_up = monotonic() + self._clients.seconds
-        pause = 0.05
-        while True:
-            try:
-                return call()
-            except FencedError as cause:
-                if monotonic() > give_up:
-                    raise TransientError(
-                        f"other processes keep sending to topic {self._options.topic}, or rows come too slowly for "
-                        "sink.transaction_seconds: end the others, or raise it, then run again"
-                    ) from cause
-            sleep(_RANDOM.uniform(pause / 2, pause))
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+    def _producer(self, role: str) -> TransactionProducer:
+        return TransactionProducer(self._clients, self._options, role)
+
+    def _topic_of(self, last: StartedBatch) -> Topic:
+        """The topic as it is now, which must hold the last batch."""
+        topic = present_topic(self._clients, self._options.topic)
+        last.placement.require(topic.name, topic_id=topic.id)
+        return topic
+
+    def _make_topics(self, *, only_try: bool) -> None:
+        options = self._options
+        wanted: dict[str, tuple[int | None, Mapping[str, object]]] = {
+            options.tokens: (1, SETTINGS),
+            options.topic: (options.partitions, options.topic_settings),
+        }
+        for name, (partitions, settings) in wanted.items():
+            if find_topic(self._clients, name) is None:
+                make_topic(
+                    self._clients, name, partitions=partitions, replication_factor=options.replication_factor,
+                    settings=settings, only_try=only_try,
+                )  # fmt: skip
+
+    def _look(self, origin: Origin) -> None:
+        topic = find_topic(self._clients, self._options.topic)
+        is_filled = topic is not None and holds_messages(self._clients, topic)
+        # In this order: whoever fills the topic meanwhile has claimed it before.
+        state = self._log.look()
+        if state.claim is not None:
+            self._require_owner(state.claim, origin)
+        elif is_filled:
+            raise TerminalError(
+                f"topic {self._options.topic} holds messages, and topic {self._options.tokens} does not say whose they "
+                f"are: if this checkpoint of pipeline {origin.pipeline} has delivered them, load the table again with "
+                f"icefloe reset {origin.pipeline}; otherwise give it a topic of its own, or run once with --take-over "
+                "to keep this one",
+                owner="",
+            )
+
+    def _require_owner(self, claim: TopicClaim, origin: Origin) -> None:
+        place, record = f"topic {self._options.topic}", f"topic {self._options.tokens}"
+        origin.refuse_other(claim, place=place, record=record, key="sink.topic of its own")
+
+    def _started(self, state: TopicState, topic: Topic, batch: ProvenBatch, encoder: Encoder) -> StartedBatch:
+        if state.claim is None:
+            raise TerminalError(
+                f"topic {self._options.tokens} does not say whose topic {topic.name} is: it was deleted, or its "
+                f"records were; load the table again with icefloe reset {batch.origin.pipeline}",
+                owner="",
+            )
+        self._require_owner(state.claim, batch.origin)
+        return StartedBatch(
+            generation=state.claim.generation, batch_number=batch.batch_number, state="open",
+            placement=Placement(
+                topic_id=topic.id, partitions=topic.partitions, identity=batch.identity,
+                key_types=fixed_types(batch, is_avro=self._options.format == "avro"),
+                key_schema_id=encoder.key_schema_id,
+            ),
+            starts=() if state.batch is None else state.batch.starts, cut=batch.cut,
+        )  # fmt: skip
+
+    def _refuse_changed(self, last: StartedBatch, new: StartedBatch, batch: ProvenBatch) -> None:
+        """Raise if the topic, the partition of a key, or the parts of a begun batch are not those of the last try."""
+        name = batch.origin.pipeline
+        # Messages of an owner before count no longer.
+        if last.generation == new.generation:
+            last.placement.require(self._options.topic, **asdict(new.placement))
+        # Numbers of parts say nothing of their rows if the batch is divided otherwise now.
+        is_begun = last.order == new.order and last.state != "fencing"
+        if is_begun and last.cut and batch.cut not in ("", last.cut):
+            raise TerminalError(
+                f"topic {self._options.topic} may have rows of batch {batch.batch_number} of {name}; its staged files "
+                "were lost and made again in other parts, so rows would come twice or be missing: put the files back "
+                f"(storage, changelog.path), or load the table again with icefloe reset {name}"
+            )
+
+    def _fence(self, producer: TransactionProducer, last: StartedBatch, new: StartedBatch) -> None:
+        """Keep parts of a batch that never ended from writing."""
+        is_of_other_owner = last.generation != new.generation
+        if last.state == "finished" and not is_of_other_owner:
+            return
+        if not is_of_other_owner:
+            # Parts of an owner before stop at the claim. The record stays theirs, so that each try finds the change.
+            producer.commit_record(BATCH_KEY, replace(new, state="fencing"))
+        # The producers of all part numbers that were ever used. Later ones see the record of this batch.
+        for number in sorted(self._log.look().parts):
+            with self._producer(part_role(number)):
+                pass
 
 
 def open_kafka_sink(
@@ -157,132 +305,3 @@ def open_kafka_sink(
     """The sink of a pipeline; arguments as in `open_sink`."""
     checked = KafkaOptions.of(options)
     return KafkaSink(checked, KafkaClients.of(checked, connection))
-
-
-@dataclass(kw_only=True)
-class PartSender:
-    """Sends one part."""
-
-    clients: KafkaClients
-    options: KafkaOptions
-    log: StateTopic
-    encoder: Encoder
-    batch: ProvenBatch
-    begun: BegunOnTopic
-    part: StagedPart
-    _bytes: int = 0
-
-    def send(self) -> PartDelivery:
-        """Sends the rows that are not in the topic yet. FencedError: another process sends this part; look again."""
-        self._require_placement(key_schema_id=self.encoder.key_schema_id)
-        # Asked for in each try: an administrator may have raised it since the last one.
-        taken_bytes = most_bytes(self.clients, self.options.topic)
-        if taken_bytes is None:
-            raise topic_missing(self.options)
-        role = part_role(self.part.number)
-        with TransactionProducer(self.clients, self.options, role, most_bytes=taken_bytes) as producer:
-            state = self.log.look()
-            if self._is_superseded(state) and self.batch.is_replay:
-                # The topic has later batches, so this one was delivered before them.
-                events = sum(len(slice_.kinds) for slice_ in event_rows(self.part.read()))
-                return PartDelivery(
-                    number=self.part.number, rows=self.part.rows, documents=events, superseded=events
-                )  # fmt: skip
-            if self._is_superseded(state):
-                raise superseded(self.batch, f"topic {self.options.topic}")
-            if self.part.number not in state.parts:
-                # Whoever fences the parts of this batch must know this number, before anything is sent under it.
-                progress = PartProgress(generation=self.begun.generation)
-                producer.commit_record(part_key(self.part.number), progress)
-                state = self.log.look()
-                if self._is_superseded(state):
-                    raise superseded(self.batch, f"topic {self.options.topic}")
-            done = self._done(state)
-            if not done.rows and self.batch.identity and self.options.duplicates == "fail":
-                one_row_per_key(self.part.read, identity=self.batch.identity, hash_key=self.batch.hash_key)
-            sent = done if done.rows >= self.part.rows else self._send_after(producer, done)
-        return PartDelivery(
-            number=self.part.number, rows=self.part.rows, documents=sent.events, repeated=done.events,
-            bytes=self._bytes,
-        )  # fmt: skip
-
-    @property
-    def _order(self) -> tuple[int, int]:
-        return self.begun.generation, self.batch.batch_number
-
-    def _is_superseded(self, state: TopicState) -> bool:
-        claim, last = state.claim, state.batch
-        return claim is None or last is None or claim.generation > self._order[0] or last.order > self._order
-
-    def _done(self, state: TopicState) -> PartProgress:
-        found = state.parts[self.part.number]
-        if (found.generation, found.batch_number) == self._order:
-            return found
-        return PartProgress(generation=self.begun.generation, batch_number=self.batch.batch_number)
-
-    def _send_after(self, producer: TransactionProducer, done: PartProgress) -> PartProgress:
-        rows, events, waiting = done.rows, done.events, _Waiting(self.options)
-        # Sent after a delete, so that a compacted topic drops the row.
-        has_tombstones = self.options.tombstones and bool(self.batch.identity)
-        for slice_ in event_rows(self.part.read(), skip_rows=done.rows, rows_before=self.part.first_row):
-            keys, values = self.encoder.encode(slice_)
-            headers = self._headers(slice_)
-            for key, value, is_delete, end, header in zip(
-                keys, values, slice_.deletes, slice_.ends.tolist(), headers, strict=True
-            ):
-                rows = end
-                if not waiting.events:
-                    producer.begin()
-                producer.send(self.options.topic, key=key, value=value, headers=header)
-                if is_delete and has_tombstones and value is not None:
-                    producer.send(self.options.topic, key=key, value=None, headers=header)
-                size = len(key or b"") + len(value or b"")
-                self._bytes += size
-                events += 1
-                waiting.add(size)
-                if waiting.is_full:
-                    self._commit(producer, rows, events)
-                    waiting = _Waiting(self.options)
-        if waiting.events:
-            self._commit(producer, rows, events)
-        return PartProgress(generation=done.generation, batch_number=done.batch_number, rows=rows, events=events)
-
-    def _commit(self, producer: TransactionProducer, rows: int, events: int) -> None:
-        progress = PartProgress(
-            generation=self.begun.generation, batch_number=self.batch.batch_number, rows=rows, events=events
-        )
-        # The record is the last message: readers of the state wait for whatever follows an open transaction's first.
-        producer.flush()
-        producer.record(part_key(self.part.number), progress)
-        partitions = producer.partitions_of(self.options.topic)
-        if not partitions:
-            raise topic_missing(self.options)
-        # Partitions are only ever added, so those of every message before were no more.
-        self._require_placement(partitions=partitions)
-        producer.commit()
-
-    def _require_placement(self, **found: int | None) -> None:
-        require_placement(self.options.topic, asdict(self.begun), found)
-
-    def _headers(self, events: Any) -> list[Headers]:
-        number, pipeline = str(self.batch.batch_number).encode(), self.batch.origin.pipeline.encode()
-        fixed = [(PIPELINE_HEADER, pipeline), (BATCH_HEADER, number)]
-        ids = events.snapshot_ids
-        by_snapshot = {each: [*fixed, (SNAPSHOT_HEADER, str(each).encode())] for each in {*ids}}
-        return [by_snapshot[each] for each in ids]
-
-
-class _Waiting:
-    def __init__(self, options: KafkaOptions) -> None:
-        self.events = self._bytes = 0
-        self._options, self._began = options, monotonic()
-
-    def add(self, size: int) -> None:
-        self._began = self._began if self.events else monotonic()
-        self.events, self._bytes = self.events + 1, self._bytes + size
-
-    @property
-    def is_full(self) -> bool:
-        seconds = self._options.transaction_seconds * _TIME_SHARE
-        is_large = self.events >= self._options.transaction_rows or self._bytes >= self._options.transaction_bytes
-        return is_large or monotonic() - self._began > seconds

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from time import time_ns
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths, column_type
-from icefloe.sinks.json_texts import TEXT, JsonForm, avro_name, joined, parser, row_texts
+from icefloe.sinks.json_texts import TEXT, JsonForm, avro_name, object_texts, parser, row_texts
 from icefloe.sinks.kafka.events import (
     BATCH_HEADER,
     SNAPSHOT_HEADER,
     EventRows,
-    EventSource,
     key_rows,
     key_schema,
+    source_rows,
     widened,
 )
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
@@ -41,6 +41,8 @@ from icefloe.sinks.kafka.schemas import (
 from icefloe.sinks.sink import SchemaOf
 
 _NOTHING: Final = pa.scalar(None, TEXT)
+_NULL: Final = pa.scalar("null", TEXT)
+_Texts: TypeAlias = pa.Array | pa.Scalar
 _OPERATIONS: Final[Mapping[int, str]] = {ChangeType.INSERT: "c", ChangeType.DELETE: "d", ChangeType.UPDATE_AFTER: "u"}
 
 
@@ -62,9 +64,16 @@ class MessageFormat:
 
     def changes(self, schema: pa.Schema) -> "RetainedChanges":
         """Reads messages back."""
-        if self._is_avro:
-            return RetainedChanges(schema, JsonForm.AVRO, self._registry.read, is_debezium=self._is_debezium)
-        return RetainedChanges(schema, self._form, json.loads, is_debezium=self._is_debezium)
+        form = JsonForm.AVRO if self._is_avro else self._form
+        return RetainedChanges(schema, form, self._payload, is_debezium=self._is_debezium)
+
+    def key(self, message: Message) -> str | None:
+        """The key of a change, as in `keys`; None for messages of other programs."""
+        return key_text(self._payload(message.key())) if is_change(message) else None
+
+    def _payload(self, message: bytes | None) -> Any:
+        read = self._registry.read if self._is_avro else json.loads
+        return None if message is None else read(message)
 
     def changes_as_written(
         self, messages: Iterable[Message], schema_of: SchemaOf, *, first_batch: int
@@ -149,33 +158,35 @@ class Encoder:
             rows = key_rows(events.rows.take(pa.array(events.positions)), self._key)
             keys = self._messages("key", row_texts(rows, self._form))
         return Messages(
-            keys, self._messages("value", self._envelopes(events) if self._is_debezium else self._rows(events))
+            keys, self._messages("value", self._events(events) if self._is_debezium else self._rows(events))
         )
 
     def truncation(self) -> bytes | None:
-        """A ``t`` event: earlier rows of the partition are gone; None: plain rows cannot say it."""
+        """A ``t`` event: earlier rows of the partition are gone."""
         if not self._is_debezium:
-            return None
-        now = time_ns()
-        source = EventSource.of(self._batch).truncation(self._batch.up_to_snapshot_id, now // 10**6)
-        times = {"ts_ms": now // 10**6, "ts_us": now // 10**3, "ts_ns": now}
-        payload = {"before": None, "after": None, "source": source, "op": "t", **times, "transaction": None}
-        return self._messages("value", pa.array([_compact(payload)], TEXT))[0]
+            raise TerminalError(
+                "the topic has rows from before this load, and sink.envelope: plain cannot say that they are gone: "
+                "give sink.topic another name, or use envelope: debezium"
+            )
+        change = {
+            ChangeColumns.SNAPSHOT_ID: pa.array([self._batch.up_to_snapshot_id], pa.int64()),
+            ChangeColumns.TIMESTAMP: pa.array([time_ns() // 10**3]),
+            ChangeColumns.ORDINAL: pa.array([0], pa.int32()),
+        }
+        sources = row_texts(source_rows(self._batch, pa.record_batch(change)), self._form)
+        return self._messages("value", _envelopes(_NULL, _NULL, sources, _text('"t"'), _NULL))[0]
 
-    def _envelopes(self, events: EventRows) -> pa.Array:
+    def _events(self, events: EventRows) -> pa.Array:
         images = row_texts(self._batch.shown_rows(events.rows), self._form)
-        sources = row_texts(EventSource.of(self._batch).rows(events.rows), self._form).take(pa.array(events.positions))
-        operations = pa.array(["r" if self._batch.is_load else _OPERATIONS.get(kind, "") for kind in ChangeType], TEXT)
-        orders, now = pa.array(events.orders).cast(TEXT), time_ns()
-        return joined(
-            _text('{"before":'), _image(images, events.befores),
-            _text(',"after":'), _image(images, events.afters),
-            _text(',"source":'), sources,
-            _text(',"op":"'), operations.take(pa.array(events.kinds)),
-            _text(f'","ts_ms":{now // 10**6},"ts_us":{now // 10**3},"ts_ns":{now},"transaction":{{"id":'
-                  f'"{self._batch.batch_number}","total_order":'), orders,
-            _text(',"data_collection_order":'), orders, _text("}}"),
-        )  # fmt: skip
+        sources = row_texts(source_rows(self._batch, events.rows), self._form).take(pa.array(events.positions))
+        kinds = ["r" if self._batch.is_load else _OPERATIONS.get(kind, "") for kind in ChangeType]
+        operations = pa.array([f'"{each}"' for each in kinds], TEXT)
+        number, orders = _text(f'"{self._batch.batch_number}"'), pa.array(events.orders).cast(TEXT)
+        transactions = object_texts(
+            [("id", number), ("total_order", orders), ("data_collection_order", orders)], len(orders)
+        )
+        before, after = (_image(images, positions) for positions in (events.befores, events.afters))
+        return _envelopes(before, after, sources, operations.take(pa.array(events.kinds)), transactions)
 
     def _rows(self, events: EventRows) -> pa.Array:
         rows = events.rows.take(pa.array(events.positions))
@@ -209,20 +220,27 @@ class _Writer:
         return out.getvalue()
 
 
+def _envelopes(before: _Texts, after: _Texts, sources: pa.Array, operations: _Texts, transactions: _Texts) -> pa.Array:
+    now = time_ns()
+    times = [(name, _text(str(now // unit))) for name, unit in (("ts_ms", 10**6), ("ts_us", 10**3), ("ts_ns", 1))]
+    images = [("before", before), ("after", after), ("source", sources), ("op", operations)]
+    return object_texts([*images, *times, ("transaction", transactions)], len(sources))
+
+
 def _image(images: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
     taken = images.take(pa.array(positions, mask=positions < 0))
-    return pc.fill_null(taken, _text("null"))
+    return pc.fill_null(taken, _NULL)
 
 
 class RetainedChanges:
     """Reads changes out of messages."""
 
     def __init__(
-        self, schema: pa.Schema, form: JsonForm, payload: Callable[[bytes], object], *, is_debezium: bool
+        self, schema: pa.Schema, form: JsonForm, payload: Callable[[bytes | None], Any], *, is_debezium: bool
     ) -> None:
         self._schema = schema
         self._form = form
-        self._read_payload = payload
+        self._payload = payload
         self._is_debezium = is_debezium
         self._read: Callable[[Message], Iterator[dict[str, object]]] = self._debezium if is_debezium else self._plain
         paths = {".".join(path): path for path in column_paths(schema)}
@@ -237,10 +255,6 @@ class RetainedChanges:
         return pa.RecordBatch.from_arrays(
             [pa.array([row.get(field.name) for row in rows], field.type) for field in self._schema], schema=self._schema
         )
-
-    def key(self, message: Message) -> str | None:
-        """The `key_text` of a change; None for messages of other programs."""
-        return key_text(self._payload(message.key())) if is_change(message) else None
 
     def _debezium(self, message: Message) -> Iterator[dict[str, object]]:
         payload = self._payload(message.value())
@@ -294,9 +308,6 @@ class RetainedChanges:
     def _written(self, name: str) -> str:
         return avro_name(name) if self._form is JsonForm.AVRO else name
 
-    def _payload(self, message: bytes | None) -> Any:
-        return None if message is None else self._read_payload(message)
-
 
 def key_text(key: object) -> str:
     """The same text for equal keys."""
@@ -311,10 +322,6 @@ def batch_of(message: Message) -> int:
 def is_change(message: Message) -> bool:
     """True for messages of this sink, except truncations."""
     return any(name == BATCH_HEADER for name, _ in message.headers() or [])
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _text(text: str) -> pa.Scalar:

@@ -5,11 +5,10 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import partial
+from http import HTTPStatus
 from struct import Struct
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -40,15 +39,9 @@ PREFIX: Final = Struct(">bI")
 """Confluent's wire format: a zero, then the id of the schema."""
 REGISTRY: Final = "schema.registry."
 """Settings of the registry's client begin with it in the extra of a connection."""
-_SCHEMES: Final = ("mock", "http", "https")
-_PROXIES: Final = ("http", "https", "socks5", "socks5h")
-_FIRST_SERVER_FAULT: Final = 500
-_BUSY: Final = frozenset({408, 429})
-_DENIED: Final = frozenset({401, 403})
-_ELSEWHERE: Final = frozenset({301, 302, 303, 307, 308, 404, 405})
+_BUSY: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 _FIRST_OWN_CODE: Final = 10_000
 """A registry's own codes have five digits, and those of any web server are an HTTP status."""
-_NO_RIGHT: Final = 403
 
 
 def value_schema(batch: ProvenBatch, *, is_debezium: bool) -> pa.Schema:
@@ -228,36 +221,23 @@ class AvroRegistry:
     def register(self, of: str, schema: AvroSchema) -> int:
         """The id of an Avro schema of ``key`` or ``value``."""
         text = Schema(json.dumps(schema), "AVRO")
-        number = self._ask(lambda: self._client.register_schema(f"{self._topic}-{of}", text))
-        if not isinstance(number, int):
-            raise self._no_registry("it gives a schema no id")
-        return number
+        return self._ask(lambda: self._client.register_schema(f"{self._topic}-{of}", text))
 
     def read(self, message: bytes) -> Any:
         """The value of a message, as fastavro has it."""
         _, number = PREFIX.unpack_from(message)
         if number not in self._parsed:
             text = self._ask(lambda: self._client.get_schema(number)).schema_str
-            if not text:
-                raise self._no_registry(f"it has no text for schema {number}")
-            self._parsed[number] = parse_schema(json.loads(text))
+            self._parsed[number] = parse_schema(json.loads(text or ""))
         return schemaless_reader(io.BytesIO(message[PREFIX.size :]), self._parsed[number], None)
 
     def _subjects(self) -> object:
-        # Each make of registry has its own answer for a missing subject, so a list of all is asked for first. A gateway
-        # may serve the subjects of the topic alone.
-        for look in (self._client.get_subjects, partial(self._client.get_versions, f"{self._topic}-value")):
-            try:
-                return look()
-            except SchemaRegistryError as answer:
-                if answer.http_status_code == _NO_RIGHT:
-                    return []
-                if answer.http_status_code not in _ELSEWHERE:
-                    raise
-                if (answer.error_code or 0) >= _FIRST_OWN_CODE:
-                    return []
-                elsewhere = answer
-        raise elsewhere
+        try:
+            return self._client.get_subjects()
+        except SchemaRegistryError as answer:
+            if answer.http_status_code != HTTPStatus.FORBIDDEN:
+                raise
+            return []
 
     def _ask(self, call: Callable[[], Answer]) -> Answer:
         try:
@@ -270,15 +250,15 @@ class AvroRegistry:
 
     def _error_of(self, cause: SchemaRegistryError) -> TerminalError | TransientError:
         status, said = cause.http_status_code, one_line(cause)
-        if status in _BUSY or status >= _FIRST_SERVER_FAULT:
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _BUSY:
             return self._silent(cause)
-        if status in _DENIED:
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             return TerminalError(
                 f"the schema registry refuses the user for the schemas of topic {self._topic} ({said}): correct "
                 "schema.registry.basic.auth.user.info in the extra of the connection of sink.conn_id, or give the user "
                 "the right to write these subjects"
             )
-        if cause.error_code is None or (status in _ELSEWHERE and cause.error_code < _FIRST_OWN_CODE):
+        if status != HTTPStatus.CONFLICT and (cause.error_code or 0) < _FIRST_OWN_CODE:
             return self._no_registry(said)
         return TerminalError(
             f"the schema registry refuses the schemas of topic {self._topic} ({said}): set the "
@@ -301,32 +281,17 @@ class AvroRegistry:
 
 def _client(configuration: Mapping[str, Any]) -> SchemaRegistryClient:
     """The registry's client. Errors quote no address, which may hold a password."""
-    if not is_address(str(configuration["url"]), *_SCHEMES, is_list=True):
+    if not is_address(str(configuration["url"]), "mock", "http", "https", is_list=True):
         raise TerminalError(
             "sink.schema_registry.url is not the URL of a schema registry: write one such as "
             "https://registry.example:8081",
             key="sink.schema_registry.url",
         )
-    place = "in the extra of the connection of sink.conn_id"
-    proxy = configuration.get("proxy")
-    if proxy is not None and not _is_proxy(proxy):
-        raise TerminalError(f"{REGISTRY}proxy {place} is not the URL of a proxy: correct it", key="sink.conn_id")
-    if not isinstance(configuration.get("timeout", 0), int | float):
-        # The client takes it, and fails at each request.
-        raise TerminalError(f"{REGISTRY}timeout {place} is not a number of seconds: correct it", key="sink.conn_id")
     try:
         return SchemaRegistryClient.new_client(dict(configuration))
     except Exception as cause:
         raise TerminalError(
-            f"{REGISTRY}* {place} does not fit the registry's client, or a file that it names cannot be read "
-            f"({one_line(cause)}): correct it",
+            f"{REGISTRY}* in the extra of the connection of sink.conn_id does not fit the registry's client, or a file "
+            f"that it names cannot be read ({one_line(cause)}): correct it",
             key="sink.conn_id",
         ) from cause
-
-
-def _is_proxy(url: object) -> bool:
-    try:
-        parsed = urlsplit(str(url))
-        return parsed.scheme in _PROXIES and bool(parsed.hostname) and (parsed.port or 1) > 0
-    except ValueError:
-        return False

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -13,11 +13,11 @@ from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, dump_
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions, KafkaRequest, error_of, refusals_of
-from icefloe.sinks.kafka.topics import end_offsets, find_topic, read_to
+from icefloe.sinks.kafka.topics import find_topic, offsets, read_to
 
 CLAIM_KEY: Final = "claim"
 BATCH_KEY: Final = "batch"
-_PART: Final = "part/"
+_PART: Final = "part"
 SETTINGS: Final = {
     "cleanup.policy": "compact",
     # The newest segment is never compacted, and each new sink reads all of it.
@@ -57,6 +57,16 @@ class Placement:
     key_types: Annotated[Mapping[str, str], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
     key_schema_id: Annotated[int | None, LEFT_OUT_IF_NONE] = None  # the registry's id in the bytes of keys
 
+    def require(self, topic: str, **now: object) -> None:
+        """Raise unless these facts are as they were."""
+        for name, found in now.items():
+            if found != (before := getattr(self, name)):
+                raise TerminalError(
+                    f"topic {topic} was made again, or its keys would move: its {_PLACED_BY[name]} is "
+                    f"{found or 'missing'}, and was {before or 'missing'}; undo that, load the table again with "
+                    "icefloe reset, or deliver to another sink.topic"
+                )
+
 
 _PLACED_BY: Final[Mapping[str, str]] = {
     "topic_id": "id",
@@ -65,17 +75,6 @@ _PLACED_BY: Final[Mapping[str, str]] = {
     "key_types": "type of a column of the key",
     "key_schema_id": "schema id of the key",
 }
-
-
-def require_placement(topic: str, before: Mapping[str, object], now: Mapping[str, object]) -> None:
-    """Raise unless these facts of a `Placement` are as they were."""
-    for name, found in now.items():
-        if found != before[name]:
-            raise TerminalError(
-                f"topic {topic} was made again, or its keys would move: its {_PLACED_BY[name]} is "
-                f"{found or 'missing'}, and was {before[name] or 'missing'}; undo that, load the table again with "
-                "icefloe reset, or deliver to another sink.topic"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,26 +121,32 @@ class TopicState:
 
     claim: TopicClaim | None = None
     batch: StartedBatch | None = None
-    parts: Mapping[int, PartProgress] = field(default_factory=lambda: MappingProxyType({}))
+    parts: Mapping[int, PartProgress] = field(default_factory=dict)
 
     def after(self, records: Mapping[str, bytes], *, topic: str) -> "TopicState":
         """The state after further records, by key."""
-        parts = dict(self.parts)
-        found: dict[str, Any] = {}
+        kinds: dict[str, type[Any]] = {CLAIM_KEY: TopicClaim, BATCH_KEY: StartedBatch, _PART: PartProgress}
+        parts, found = dict(self.parts), dict[str, Any]()
         for key, value in records.items():
-            what = f"record {key} of topic {topic}"
-            if key == CLAIM_KEY:
-                found["claim"] = load_document(TopicClaim, value, what=what)
-            elif key == BATCH_KEY:
-                found["batch"] = load_document(StartedBatch, value, what=what)
-            elif key.startswith(_PART):
-                parts[int(key.removeprefix(_PART))] = load_document(PartProgress, value, what=what)
-        return replace(self, parts=MappingProxyType(parts), **found)
+            name, _, number = key.partition("/")
+            if (kind := kinds.get(name)) is None:
+                continue
+            record = load_document(kind, value, what=f"record {key} of topic {topic}")
+            if name == _PART:
+                parts[int(number)] = record
+            else:
+                found[name] = record
+        return replace(self, parts=parts, **found)
 
 
 def part_key(number: int) -> str:
     """The key of a part's record."""
-    return f"{_PART}{number}"
+    return f"{_PART}/{number}"
+
+
+def part_role(number: int) -> str:
+    """The role of the producers of a part."""
+    return f"part-{number}"
 
 
 class StateTopic:
@@ -170,7 +175,7 @@ class StateTopic:
         if topic.id != self._id:
             self.close()
             self._id, self._read, self._state = topic.id, 0, TopicState()
-        [end] = end_offsets(self._clients, topic)
+        [end] = offsets(self._clients, topic)
         if self._read >= end:
             return self._state
         if self._consumer is None:
@@ -245,16 +250,10 @@ class TransactionProducer:
             self._producer.poll(0)
         del self._producer
 
-    def begin(self) -> None:
-        """Begins a transaction."""
-        with self._refusals("begin a transaction"):
-            self._producer.begin_transaction()
-        self._is_open = True
-
     def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers, partition: int = -1
     ) -> None:
-        """Sends a message in the open transaction. A failed delivery makes `commit` fail."""
+        """Sends a message in the open transaction, or begins one. A failed delivery makes the commit fail."""
         self._sent_to.add(topic)
         size = len(key or b"") + len(value or b"")
         if size + _OVERHEAD_BYTES > self._most_bytes:
@@ -264,6 +263,10 @@ class TransactionProducer:
                 f"{self._most_bytes}; raise max.message.bytes of the topic and message.max.bytes of the brokers, or "
                 "leave large columns out of columns"
             )
+        if not self._is_open:
+            with self._refusals("begin a transaction"):
+                self._producer.begin_transaction()
+            self._is_open = True
         while True:
             with self._refusals("send"):
                 try:
@@ -278,31 +281,29 @@ class TransactionProducer:
                 else:
                     return
 
-    def flush(self) -> None:
-        """Waits until the brokers have all messages."""
+    def commit_record(self, key: str, document: Record, *, placed_by: Placement | None = None) -> None:
+        """Commits what was sent with a record of the state; after an error a new producer knows if it did.
+
+        With ``placed_by`` the topic must still have as many partitions.
+        """
+        # The record is the last message: readers of the state wait for whatever follows an open transaction's first.
         with self._refusals("send"):
             self._producer.flush(self._clients.seconds)
-
-    def commit(self) -> None:
-        """Commits the open transaction; after an error a new producer knows whether it did."""
+        self.send(self._options.tokens, key=key.encode(), value=dump_document(document), headers=[])
+        if placed_by is not None:
+            # Partitions are only ever added, so those of every message before were no more.
+            placed_by.require(self._topic, partitions=self._partitions())
         with self._refusals("commit a transaction"):
             self._producer.commit_transaction(self._clients.seconds)
         self._is_open = False
 
-    def partitions_of(self, topic: str) -> int:
-        """Number of partitions that this producer uses from now on."""
-        with refusals_of(KafkaRequest(doing="describe topics", topic=topic, right="Describe")):
-            return len(self._producer.list_topics(topic, self._clients.seconds).topics[topic].partitions)
-
-    def record(self, key: str, document: Record) -> None:
-        """Sends a record of the state in the open transaction."""
-        self.send(self._options.tokens, key=key.encode(), value=dump_document(document), headers=[])
-
-    def commit_record(self, key: str, document: Record) -> None:
-        """One transaction of a record of the state."""
-        self.begin()
-        self.record(key, document)
-        self.commit()
+    def _partitions(self) -> int:
+        """Number of partitions of the topic that this producer uses from now on."""
+        with refusals_of(KafkaRequest(doing="describe topics", topic=self._topic, right="Describe")):
+            found = self._producer.list_topics(self._topic, self._clients.seconds).topics[self._topic]
+            if not found.partitions:
+                raise KafkaException(found.error)
+            return len(found.partitions)
 
     def _refusals(self, doing: str) -> AbstractContextManager[None]:
         return refusals_of(self._request(doing))

@@ -1,10 +1,9 @@
 """Topics: looked at, read, made if missing, never altered."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from time import monotonic, sleep
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
@@ -18,20 +17,19 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
-from icefloe.errors import TransientError
-from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaRequest, error_of, refusals_of
+from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.kafka.kafka_clients import NO_TOPIC, KafkaClients, KafkaRequest, error_of, refusals_of
 
 Answer = TypeVar("Answer")
 
 _SPARE_SECONDS: Final = 5
 """The client gives up by itself after the time that one request may take."""
 _USUAL_BYTES: Final = 2**20
+_END: Final = OffsetSpec.latest()
 _MOST_AT_ONCE: Final = 10_000
 _WAIT_SECONDS: Final = 0.2
-_ABSENT: Final = MappingProxyType(
-    dict.fromkeys((KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID))
-)
-_NOTHING: Final[Mapping[int, Any]] = MappingProxyType({})
+_ABSENT: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID)
+_DENIED: Final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +45,16 @@ def find_topic(clients: KafkaClients, name: str) -> Topic | None:
     """The topic; None if there is none."""
     request, names = KafkaRequest(doing="describe topics", topic=name, right="Describe"), TopicCollection([name])
     found = _answer(
-        clients, lambda: clients.admin.describe_topics(names, request_timeout=clients.seconds)[name], request, _ABSENT
+        clients, request, lambda: clients.admin.describe_topics(names, request_timeout=clients.seconds)[name], _ABSENT
     )
     return None if found is None else Topic(name=name, id=str(found.topic_id), partitions=len(found.partitions))
+
+
+def present_topic(clients: KafkaClients, name: str) -> Topic:
+    """The topic, which must be there."""
+    if (found := find_topic(clients, name)) is None:
+        raise TerminalError(f"topic {name} is missing: {NO_TOPIC}")
+    return found
 
 
 def make_topic(
@@ -63,9 +68,9 @@ def make_topic(
     )  # fmt: skip
     _answer(
         clients,
-        lambda: clients.admin.create_topics([new], request_timeout=clients.seconds, validate_only=only_try)[name],
         KafkaRequest(doing="make topics", topic=name, right="Create"),
-        {KafkaError.TOPIC_ALREADY_EXISTS: None},
+        lambda: clients.admin.create_topics([new], request_timeout=clients.seconds, validate_only=only_try)[name],
+        (KafkaError.TOPIC_ALREADY_EXISTS,),
     )
     give_up = monotonic() + clients.seconds
     while not only_try and find_topic(clients, name) is None:
@@ -77,46 +82,34 @@ def make_topic(
         sleep(0.05)
 
 
-def most_bytes(clients: KafkaClients, name: str) -> int | None:
-    """A topic's largest message (``max.message.bytes``), or a default if not allowed to ask; None: no topic."""
-    found = _setting(clients, name, "max.message.bytes", unknown=str(_USUAL_BYTES))
-    return None if found is None else int(found)
+def most_bytes(clients: KafkaClients, name: str) -> int:
+    """A topic's largest message (``max.message.bytes``), or a default if not allowed to ask."""
+    return int(_setting(clients, name, "max.message.bytes", unknown=str(_USUAL_BYTES)))
 
 
 def may_be_compacted(clients: KafkaClients, name: str) -> bool:
     """True if the broker compacts a topic, or this user may not ask."""
-    return "compact" in (_setting(clients, name, "cleanup.policy", unknown="compact") or "")
+    return "compact" in _setting(clients, name, "cleanup.policy", unknown="compact")
 
 
-def _setting(clients: KafkaClients, name: str, setting: str, *, unknown: str) -> str | None:
+def _setting(clients: KafkaClients, name: str, setting: str, *, unknown: str) -> str:
     resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-    denied = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
     found = _answer(
         clients,
-        lambda: clients.admin.describe_configs([resource], request_timeout=clients.seconds)[resource],
         KafkaRequest(doing="describe settings", topic=name, right="DescribeConfigs"),
-        {**_ABSENT, **dict.fromkeys(denied, unknown)},
+        lambda: clients.admin.describe_configs([resource], request_timeout=clients.seconds)[resource],
+        _DENIED,
     )
-    return found if found is None or found == unknown else found[setting].value
-
-
-def end_offsets(clients: KafkaClients, topic: Topic) -> list[int]:
-    """The end offset of each partition, committed or not."""
-    return _offsets(clients, topic, OffsetSpec.latest())
-
-
-def first_offsets(clients: KafkaClients, topic: Topic) -> list[int]:
-    """The first offset of each partition that retention left."""
-    return _offsets(clients, topic, OffsetSpec.earliest())
+    return unknown if found is None else str(found[setting].value)
 
 
 def holds_messages(clients: KafkaClients, topic: Topic) -> bool:
     """True if a topic retains messages, or marks of transactions."""
-    return first_offsets(clients, topic) != end_offsets(clients, topic)
+    return offsets(clients, topic, OffsetSpec.earliest()) != offsets(clients, topic)
 
 
-def _offsets(clients: KafkaClients, topic: Topic, spec: OffsetSpec) -> list[int]:
-    """Offsets of all partitions; asked again while one has no leader."""
+def offsets(clients: KafkaClients, topic: Topic, spec: OffsetSpec = _END) -> list[int]:
+    """The end of each partition, committed or not, or its first offset; asked again while one has no leader."""
     request = KafkaRequest(doing="look up offsets", topic=topic.name, right="Describe")
     asked = {TopicPartition(topic.name, number): spec for number in range(topic.partitions)}
     give_up = monotonic() + clients.seconds
@@ -174,7 +167,7 @@ def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]
     """The committed messages by partition, from ``starts`` to the present end."""
     consumer = clients.consumer()
     try:
-        for partition, end in enumerate(end_offsets(clients, topic)):
+        for partition, end in enumerate(offsets(clients, topic)):
             start = _start(starts, partition)
             for _, messages in read_to(consumer, clients, topic, partition=partition, start=start, end=end):
                 if found := [message for message in messages if message.offset() < end]:
@@ -185,7 +178,7 @@ def retained_messages(clients: KafkaClients, topic: Topic, starts: Sequence[int]
 
 def lacks_oldest(clients: KafkaClients, topic: Topic, starts: Sequence[int]) -> bool:
     """True if retention has deleted messages behind the start of a partition."""
-    firsts = enumerate(first_offsets(clients, topic))
+    firsts = enumerate(offsets(clients, topic, OffsetSpec.earliest()))
     return any(first > _start(starts, partition) for partition, first in firsts)
 
 
@@ -206,14 +199,13 @@ def arrivals(consumer: Consumer) -> list[Message]:
 
 
 def _answer(
-    clients: KafkaClients, ask: "Callable[[], Future[Any]]", request: KafkaRequest, unless: Mapping[int, Any] = _NOTHING
+    clients: KafkaClients, request: KafkaRequest, ask: "Callable[[], Future[Any]]", none_if: Collection[int]
 ) -> Any:
     try:
         return _awaited(clients, ask(), request)
     except KafkaException as cause:
-        code = cause.args[0].code()
-        if code in unless:
-            return unless[code]
+        if cause.args[0].code() in none_if:
+            return None
         raise error_of(cause.args[0], request) from cause
 
 
