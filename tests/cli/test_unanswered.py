@@ -66,7 +66,7 @@ def test_a_command_whose_table_lies_in_a_store_that_does_not_answer_names_it(
         outcome = forked_module("icefloe", command, pipeline, **silent_store(port))
     assert outcome.code == 75, outcome
     text = outcome.out + outcome.err
-    assert "names a metadata file of table db.events whose storage does not answer" in text
+    assert "cannot read the metadata file of table db.events" in text
     assert "tables" in text
 
 

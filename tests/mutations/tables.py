@@ -18,7 +18,7 @@ TABLES: Final = (
              suite=("tests/changes/row_hash/test_collisions.py",)),
     Mutation(name="null is the value that lies under it", function="null_mask", kind=Kind.ALWAYS),
     Mutation(name="a catalog on AWS that takes no more requests ends a run for good", function="_error_of",
-             kind=Kind.NEVER, place=1,
+             kind=Kind.NEVER, place=2,
              suite=(
             "tests/iceberg/catalog/test_catalog_errors.py::test_a_fault_of_aws_that_may_pass_is_tried_again",)),
     Mutation(name="metadata may have any number of keys and items", function="decodable", kind=Kind.NEVER, place=2,

@@ -100,7 +100,7 @@ def test_a_catalog_that_cannot_be_opened_is_terminal(tmp_path: Path, uri: str) -
 def test_a_metadata_file_that_is_gone_is_terminal(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     Path(table.metadata_location.removeprefix("file://")).unlink()
-    with pytest.raises(TerminalError, match=r"names a missing metadata file of table db.events"):
+    with pytest.raises(TerminalError, match=r"the metadata file of table db.events is missing"):
         load_table(properties(tmp_path), "db.events")
 
 

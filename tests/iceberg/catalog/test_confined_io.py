@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.confined_io import ConfinedIO, FilePlace, FilePlaces, refuse_elsewhere
+from icefloe.iceberg.catalog.confined_io import ConfinedIO, FilePlace, FilePlaces
 
 
 @pytest.mark.parametrize(
@@ -26,19 +26,6 @@ from icefloe.iceberg.catalog.confined_io import ConfinedIO, FilePlace, FilePlace
 def test_one_place_in_several_forms_is_one_place(forms: tuple[str, ...]) -> None:
     assert len({FilePlace.of(form) for form in forms}) == 1
     assert None not in {FilePlace.of(form) for form in forms}
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("s3://lake/t", "s3://Lake/t"),
-        ("s3://lake/t", "s3://lake/T"),
-        ("abfs://box@account.dfs.core.windows.net/t", "abfs://Box@account.dfs.core.windows.net/t"),
-        ("file:///data/t", "file:///Data/t"),
-    ],
-)
-def test_names_of_buckets_containers_and_folders_count_with_their_case(one: str, other: str) -> None:
-    assert FilePlace.of(one) != FilePlace.of(other)
 
 
 @pytest.mark.parametrize(
@@ -285,10 +272,3 @@ def test_tables_are_never_written() -> None:
     for write in (io.new_output, io.delete):
         with pytest.raises(NotImplementedError, match="icefloe only reads tables"):
             write("s3://lake/a")
-
-
-def test_a_list_of_files_is_refused_by_the_first_that_lies_elsewhere() -> None:
-    refuse_elsewhere(PyArrowFileIO(), ["anywhere://a"])
-    io = ConfinedIO(Unreachable(), LAKE, table="t")
-    with pytest.raises(TerminalError, match="names the file s3://other/b"):
-        refuse_elsewhere(io, ["s3://lake/a", "file:/mnt/old/b", "s3://other/b", "s3://third/c"])

@@ -8,14 +8,8 @@ from support.pipelines.workspace import Workspace, icefloe_process
 
 SECRET = "xhq8v2-Lk7TnWz3RbYd5"
 WRONG = {
-    "a line without a colon": (
-        f"catalog:\n  lab:\n    token {SECRET}\n    uri: x\n".encode(),
-        "Error",
-    ),
-    "a key twice": (
-        f"catalog:\n  lab:\n    token: {SECRET}\n    token: {SECRET}\n".encode(),
-        "Disallowed",
-    ),
+    "a line without a colon": (f"catalog:\n  lab:\n    token {SECRET}\n    uri: x\n".encode(), "Error"),
+    "a key twice": (f"catalog:\n  lab:\n    token: {SECRET}\n    token: {SECRET}\n".encode(), "Disallowed"),
     "a flow mapping": (f"catalog: {{lab: {{token: {SECRET}}}}}\n".encode(), "FlowMappingDisallowed"),
     "a list": (f"- token: {SECRET}\n".encode(), "AttributeError"),
     "Latin-1": (f"catalog:\n  lab:\n    token: {SECRET}\xe9\n".encode("latin-1"), "UnicodeDecodeError"),
@@ -41,21 +35,13 @@ def test_a_wrong_configuration_is_one_sentence_and_no_cause_is_left_that_quotes_
     assert SECRET not in str(caught.value)
 
 
-# PyIceberg reads the file as it is imported, so each of these needs a process that has not imported it.
-@pytest.mark.parametrize(
-    ("command", "text", "word"),
-    [
-        pytest.param("run", f"catalog:\n lab:\n    uri: x\n   token: {SECRET}\n", "Error", id="run"),
-        pytest.param("validate", f"catalog:\n lab:\n    uri: x\n   token: {SECRET}\n", "Error", id="validate"),
-        pytest.param("validate", f"catalog:\n  lab: {SECRET}\n", "catalog", id="a catalog that is a text"),
-    ],
-)
+# PyIceberg reads the file as it is imported, so this needs a process that has not imported it.
 @pytest.mark.slow
-def test_no_command_says_a_word_of_a_wrong_file(command: str, text: str, word: str, tmp_path: Path) -> None:
-    (tmp_path / ".pyiceberg.yaml").write_text(text)
+def test_a_command_says_no_word_of_a_wrong_file(tmp_path: Path) -> None:
+    (tmp_path / ".pyiceberg.yaml").write_text(f"catalog:\n lab:\n    uri: x\n   token: {SECRET}\n")
     pipeline = Workspace.create(tmp_path).pipeline(catalog="lab")
-    done = icefloe_process(command, pipeline, HOME=str(tmp_path), PYICEBERG_HOME=str(tmp_path))
+    done = icefloe_process("validate", pipeline, HOME=str(tmp_path), PYICEBERG_HOME=str(tmp_path))
     assert done.code == 65, done.err
     assert SECRET not in done.out + done.err
     assert "Traceback" not in done.err
-    assert word in done.out + done.err
+    assert "Error" in done.out + done.err

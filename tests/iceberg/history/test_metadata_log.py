@@ -1,12 +1,10 @@
-import gzip
 from pathlib import Path
 
 import pytest
-from pyiceberg.table.metadata import MetadataLogEntry
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.loaded_table import MetadataLog, MetadataVersion
-from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+from support.tables.planning_tables import make_table, rows, snapshot_ids
 
 
 def path(location: str) -> Path:
@@ -42,17 +40,6 @@ def test_a_damaged_metadata_file_is_one_sentence(tmp_path: Path, content: str) -
     path(table.metadata.metadata_log[0].metadata_file).write_text(content)
     with pytest.raises(TerminalError, match=r"the metadata file of table db\.events is damaged"):
         MetadataLog(table).version(0)
-
-
-def test_compressed_metadata_files_are_read(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    table.append(rows(1))
-    packed = tmp_path / "v1.gz.metadata.json"
-    packed.write_bytes(gzip.compress(path(table.metadata_location).read_bytes()))
-    edit_metadata(table, metadata_log=[MetadataLogEntry(metadata_file=f"file://{packed}", timestamp_ms=1)])
-    version = MetadataLog(table).version(0)
-    assert version is not None
-    assert version.snapshot_ids == set(snapshot_ids(table))
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def found_in(path: Path, spec: PartitionSpec, source: PrimitiveType, *values: tu
     return data.partition[1]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize(("kind", "values"), KINDS, ids=str)
 def test_a_partition_is_one_whichever_type_a_manifest_gives_its_value(

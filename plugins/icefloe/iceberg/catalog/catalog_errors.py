@@ -67,11 +67,16 @@ def _error_of(cause: Exception, catalog_name: str, doing: str) -> IcefloeError |
     cause = _beneath(cause)
     kinds = _kinds(cause)
     # The more exact types come first: requests' errors are OSErrors, some of them ValueErrors too.
-    if kinds & _TRANSIENT or (kinds & _BY_AWS and may_pass(cause)):
-        return _unanswered(catalog_name, doing, cause)
-    if kinds & _TERMINAL:
+    is_transient = kinds & _TRANSIENT or (kinds & _BY_AWS and may_pass(cause))
+    if kinds & _TERMINAL and not is_transient:
         return TerminalError(f"catalog {catalog_name!r}: cannot {doing} ({_shortly(cause)})")
-    return _unanswered(catalog_name, doing, cause) if isinstance(cause, OSError) else None
+    if not is_transient and not isinstance(cause, OSError):
+        return None
+    # Each client has its own types for a timeout, and some report it in words only.
+    said = f"{type(cause).__name__} {cause}".lower()
+    is_late = "timeout" in said or "timed out" in said
+    advice = "; wait for it, and if it is only slow, set a larger ICEFLOE_PATIENCE_SECONDS" if is_late else ""
+    return TransientError(f"catalog {catalog_name!r} does not answer: cannot {doing} ({_shortly(cause)}){advice}")
 
 
 def _kinds(cause: BaseException) -> set[str]:
@@ -99,18 +104,6 @@ def _beneath(cause: Exception) -> Exception:
     if not isinstance(cause, (AttributeError, DynamoDbError)) or not isinstance(replaced, Exception):
         return cause
     return replaced if _kinds(replaced) & _BY_AWS else cause
-
-
-def _unanswered(catalog_name: str, doing: str, cause: Exception) -> TransientError:
-    sentence = f"catalog {catalog_name!r} does not answer: cannot {doing} ({_shortly(cause)}){_advice(cause)}"
-    return TransientError(sentence)
-
-
-def _advice(cause: Exception) -> str:
-    # Each client has its own types for a timeout, and some report it in words only.
-    said = f"{type(cause).__name__} {cause}".lower()
-    is_late = "timeout" in said or "timed out" in said
-    return "; wait for it, and if it is only slow, set a larger ICEFLOE_PATIENCE_SECONDS" if is_late else ""
 
 
 def _shortly(cause: Exception) -> str:
@@ -177,25 +170,6 @@ def decodable(pieces: Iterable[bytes], what: str) -> bytearray:
 
 
 @contextmanager
-def loading_metadata(catalog_name: str, table_name: str) -> Iterator[None]:
-    """Turn an error of a metadata file into one sentence; errors of the catalog pass."""
-    try:
-        yield
-    except FileNotFoundError as cause:
-        raise TerminalError(
-            f"catalog {catalog_name!r} names a missing metadata file of table {table_name}: {one_line(cause)}"
-        ) from cause
-    except OSError as cause:
-        # Clients of catalogs raise their own types; code that reads files raises the plain one.
-        if type(cause) is not OSError:
-            raise
-        raise TransientError(
-            f"catalog {catalog_name!r} names a metadata file of table {table_name} whose storage does not answer: "
-            f"{one_line(cause)}"
-        ) from cause
-
-
-@contextmanager
 def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
     """Turn an error of reading ``path`` into one sentence.
 
@@ -218,6 +192,5 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
         raise TransientError(f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}") from cause
     except _DAMAGE as cause:
         raise TerminalError(
-            f"the {what} of table {table_name} is damaged or of an unknown format: {path} "
-            f"({type(cause).__name__}: {one_line(cause)})"
+            f"the {what} of table {table_name} is damaged or of an unknown format: {path} ({_shortly(cause)})"
         ) from cause

@@ -6,8 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from icefloe.errors import TerminalError, TransientError
-from icefloe.iceberg.catalog.catalog_errors import catalog_errors, decoded_metadata, loading_metadata
+from icefloe.iceberg.catalog.catalog_errors import catalog_errors, decoded_metadata, reading_metadata
 from icefloe.iceberg.catalog.confined_io import confine
 from icefloe.iceberg.catalog.file_io import exact
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
@@ -107,10 +106,6 @@ def load_table(
         UnknownTableError: names similar tables of its namespace.
     """
     opened, patience = _open_catalog(catalog, properties)
-    return _load_table(opened, table, patience, allowed_locations)
-
-
-def _load_table(opened: Catalog, table: str, patience: Patience, allowed_locations: Sequence[str]) -> Table:
     if "." not in table:
         raise UnknownTableError(
             f"table {table!r} of catalog {opened.name!r} has no namespace: write namespace.name",
@@ -218,8 +213,13 @@ def _kind(name: str, properties: Mapping[str, Any]) -> CatalogType:
 
 
 def _load(catalog: Catalog, table: str) -> Table:
-    with loading_metadata(catalog.name, table), metadata_bounded():
+    """With the metadata file read as `reading_metadata` and `decoded_metadata` do, in this thread."""
+    FromInputFile.table_metadata = staticmethod(_table_metadata)  # type: ignore[method-assign]
+    token = _LOADED_TABLE.set(table)
+    try:
         return catalog.load_table(table)
+    finally:
+        _LOADED_TABLE.reset(token)
 
 
 def _near(catalog: Catalog, table: str, patience: Patience) -> str:
@@ -236,7 +236,7 @@ def _near(catalog: Catalog, table: str, patience: Patience) -> str:
     return f": did you mean {' or '.join(near)}?" if near else ""
 
 
-_IS_OURS: Final = ContextVar("_IS_OURS", default=False)
+_LOADED_TABLE: Final[ContextVar[str | None]] = ContextVar("_LOADED_TABLE", default=None)
 
 
 def withhold_table_properties(catalog: Catalog) -> Catalog:
@@ -248,20 +248,10 @@ def withhold_table_properties(catalog: Catalog) -> Catalog:
     return catalog
 
 
-@contextmanager
-def metadata_bounded() -> Iterator[None]:
-    """Lets a catalog decode, in this block and thread, no more than `decoded_metadata` does."""
-    FromInputFile.table_metadata = staticmethod(_table_metadata)  # type: ignore[method-assign]
-    token = _IS_OURS.set(True)
-    try:
-        yield
-    finally:
-        _IS_OURS.reset(token)
-
-
 def _table_metadata(input_file: InputFile, encoding: str = "utf-8") -> TableMetadata:
-    if _IS_OURS.get():
-        return decoded_metadata(input_file, lambda plain: TableMetadataUtil.parse_raw(plain.decode(encoding)))
+    if (table := _LOADED_TABLE.get()) is not None:
+        with reading_metadata(table, "metadata file", input_file.location):
+            return decoded_metadata(input_file, lambda plain: TableMetadataUtil.parse_raw(plain.decode(encoding)))
     with input_file.open() as stream:
         return FromByteStream.table_metadata(stream, encoding, Compressor.get_compressor(input_file.location))
 

@@ -89,11 +89,6 @@ class FilePlace:
         is_below = not self.path or other.path == self.path or other.path.startswith(f"{self.path}/")
         return (self.scheme, self.authority) == (other.scheme, other.authority) and is_below
 
-    def covers(self, other: "FilePlace") -> bool:
-        """True if the other place adds nothing to this one."""
-        is_more = not other.holds(self) or self.unlinked < other.unlinked
-        return self.holds(other) and is_more
-
     def __str__(self) -> str:
         """As ``allowed_locations`` takes it."""
         return f"{self.scheme}://{self.authority}{'/' if self.path or self.scheme == 'file' else ''}{self.path}"
@@ -115,12 +110,9 @@ class FilePlaces:
         #   s3://lake/db/t         s3://lake/db/t/metadata    all of s3://lake: tables are moved inside of it
         #   file:///data/t         file:///data/t/metadata    file:///data/t
         #   file:///               file:///data/t/metadata    file:///data/t/metadata: the table claims a whole disk
-        trusted = (*_of_table(location, metadata_location), _of_warehouse(warehouse))
-        allowed = [place for place in map(FilePlace.of, allowed_locations) if place is not None]
-        places = tuple(dict.fromkeys((*(place.bucket for place in trusted if place is not None), *allowed)))
-        # An allowed folder may be a link that leads out of the place that it is in.
-        linked = [place for place in allowed if place.scheme == "file"]
-        return cls(places=tuple(e for e in places if e in linked or not any(other.covers(e) for other in places)))
+        trusted = (_of_warehouse(warehouse), *_of_table(location, metadata_location))
+        allowed = (place for place in map(FilePlace.of, allowed_locations) if place is not None)
+        return cls(places=tuple(dict.fromkeys((*(each.bucket for each in trusted if each is not None), *allowed))))
 
     def real(self, location: str) -> FilePlace | None:
         """The place to read from, all links followed; None if it may not be read."""
