@@ -11,12 +11,11 @@ from icefloe.batch.map import write_map_output as module_of_map_tasks
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.map.rewritten_files import FastWay
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
+from icefloe.batch.plan.make_plan import PlannedBatch, make_plan
 from icefloe.batch.plan_document import put_map_tasks, tasks_key
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.steps import SnapshotRange
-from icefloe.iceberg.table import table_name
 from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import MapOutputLog, read_committed_output
@@ -49,7 +48,7 @@ def planned_batch(table: Table, *, identifier: str = "flight_id") -> PlannedBatc
         cores=1,
         hash_key=1,
     )
-    return make_plan(loaded, spec, PlanLabels(pipeline="benchmark", table=table_name(table)))
+    return make_plan(loaded, spec)
 
 
 def map_task_inputs(table: Table, attempt: int) -> MapInputs:

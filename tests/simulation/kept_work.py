@@ -22,7 +22,7 @@ from icefloe.batch.map import write_map_output, write_part
 from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.map.hashed_rows import ReadTally
 from icefloe.batch.plan import make_plan as planning
-from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
+from icefloe.batch.plan.make_plan import PlannedBatch, make_plan
 from icefloe.batch.plan_document import MapTask
 from icefloe.batch.rows.file_effects import FileEffects, WeightedRows, task_file_effects
 from icefloe.batch.rows.row_reader import TableRowReader
@@ -86,10 +86,10 @@ def _manifest_entries(io: FileIO, location: str) -> list[RawEntry]:
     return _kept(("manifest", location), lambda: list(read_manifest_entries(io, location)))
 
 
-def _plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> PlannedBatch:
-    key = ("plan", id(table.metadata), repr(spec), repr(labels))
+def _plan(table: LoadedTable, spec: BatchSpec, *, filter_text: str | None = None) -> PlannedBatch:
+    key = ("plan", id(table.metadata), repr(spec), filter_text)
     # An id is an object's own as long as the object lives, so the object is kept too.
-    return _kept(key, lambda: (make_plan(table, spec, labels), table.metadata))[0]
+    return _kept(key, lambda: (make_plan(table, spec, filter_text=filter_text), table.metadata))[0]
 
 
 def _schema(schema: Mapping[str, object], *, name_mapping: Sequence[Mapping[str, object]] | None) -> TableSchema:

@@ -15,7 +15,7 @@ from icefloe.batch.map.write_part import inserted_rows
 from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.batch.phase_record import Engine, PhaseTally
-from icefloe.batch.plan.make_plan import PlanLabels, PlannedBatch, make_plan
+from icefloe.batch.plan.make_plan import PlannedBatch, make_plan
 from icefloe.batch.plan_document import put_map_tasks, tasks_key
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, coalesce_map_outputs
 from icefloe.batch.reduce.moves import write_moves
@@ -43,6 +43,7 @@ class ChangelogScan:
     io: FileIO
     planned: PlannedBatch
     schema: pa.Schema
+    warnings: tuple[str, ...]  # sentences for the reader about the range
 
     @classmethod
     def of(
@@ -78,21 +79,13 @@ class ChangelogScan:
             cores=cores,
             hash_key=RowHashes.new_key(),
         )
-        labels = PlanLabels(
-            pipeline="read_changes", table=loaded.name, filter_text=filter_text, warnings=snapshots.warnings
-        )
-        planned = make_plan(loaded, spec, labels)
         delivered = schema if columns is None else schema.select(columns)
         return cls(
             io=loaded.io,
-            planned=planned,
+            planned=make_plan(loaded, spec, filter_text=filter_text),
             schema=ChangeColumns.schema(delivered.arrow, with_batch=False),
+            warnings=snapshots.warnings,
         )
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Sentences for the reader about the range."""
-        return self.planned.plan.warnings
 
     def read(self, engine: Engine) -> Iterator[pa.RecordBatch]:
         """Yields changes as they come, and removes the map outputs at the end. The engine is this machine's."""
@@ -109,7 +102,7 @@ class ChangelogScan:
                 for map_id in range(plan.num_map_tasks):
                     yield from inserted_rows(self._inputs(folder), map_id, StagedChanges(folder, with_batch=False))
             elif plan.route is Route.SHUFFLE:
-                engine.map(partial(self._write_map_output, folder), range(plan.num_map_tasks))
+                engine.map(lambda map_id: write_map_output(self._inputs(folder), map_id), range(plan.num_map_tasks))
                 coalesced = coalesce_map_outputs(self._inputs(folder), PhaseTally.of("coalesce"))
                 extents = BatchExtents(folder, coalesced.epoch)
                 hash_ranges = [each.range_id for each in coalesced.plan.hash_ranges]
@@ -117,9 +110,6 @@ class ChangelogScan:
                 for each in coalesced.plan.ranges:
                     staged = StagedChanges(folder, with_batch=False)
                     yield from range_changes(folder, extents, each.range_id, staged)
-
-    def _write_map_output(self, folder: BatchFolder, map_id: int) -> None:
-        write_map_output(self._inputs(folder), map_id)
 
     def _inputs(self, folder: BatchFolder) -> MapInputs:
         """Tasks of several threads have no footers in common."""

@@ -25,7 +25,6 @@ from icefloe.batch.phase_record import (
 )
 from icefloe.batch.reduce.coalesce_map_outputs import (
     Coalesced,
-    ReadsMapOutputs,
     coalesce_map_outputs,
     load_coalesce_plan,
     until_readable,
@@ -162,7 +161,7 @@ def run_phase(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tasks(ReadsMapOutputs):
+class _Tasks:
     folder: BatchFolder
     reference: BatchReference
     files: TableFiles
@@ -175,7 +174,7 @@ class _Tasks(ReadsMapOutputs):
             # A damaged map output is made again, and the ranges that need it are read again. The epoch is the sum of
             # the generations, which are all 0 where nothing was ever voided.
             epoch = 0 if self._is_new() else None
-            until_readable(self.folder, load_coalesce_plan(self.folder), self, epoch=epoch)
+            until_readable(self.folder, load_coalesce_plan(self.folder), self.read, self.redo, epoch=epoch)
         else:
             self._write_map_outputs(phase, self.tally)
 

@@ -173,12 +173,12 @@ class Plan:
 
     version: Literal[1] = 1
     icefloe_version: str
-    checkpoint_id: str = ""  # empty in `read_changes`, which has no checkpoint and no digests
+    checkpoint_id: str = ""  # to `backfill_id` as here in `read_changes`, which has no checkpoint
     offset_digest: str = ""
     settings_digest: str = ""  # of the settings that decide what arrives; see `RunSettings`
-    pipeline: str
-    batch_number: int
-    backfill_id: str | None
+    pipeline: str = ""
+    batch_number: int = 0
+    backfill_id: str | None = None
     route: Route
     table: str
     table_location: str
@@ -194,8 +194,8 @@ class Plan:
     num_partitions: int
     hash_partitions: int = 0  # 0 if the delivered columns show the identity
     partitions_reason: str
-    warnings: tuple[str, ...]
-    planned_at: str
+    warnings: tuple[str, ...] = ()
+    planned_at: str = ""
     crc32: Annotated[int | None, LEFT_OUT_IF_NONE] = None  # without this key; None before it is written
 
     def sealed(self) -> "Plan":

@@ -260,20 +260,6 @@ class HashRows(NamedTuple):
             self.weights[positions],
         )
 
-    def ordered(self) -> Self:
-        """In an order that depends on nothing but the rows, if no two are the same."""
-        rows, identities = self.row_hashes, self.identity_hashes
-        return self.take(np.lexsort((self.change_ordinals, identities.low, identities.high, rows.low, rows.high)))
-
-    @classmethod
-    def of_block(cls, data: bytes, *, max_bytes: int) -> Self:
-        """The hash rows in a block; see `decode_block`."""
-        return cls.of(pa.Table.from_batches(decode_block(data, _HASH_ROWS, max_bytes=max_bytes), _HASH_ROWS))
-
-    def to_block(self) -> bytes:
-        """The hash rows as a block."""
-        return encode_block([self.batch])
-
     @staticmethod
     def schema() -> pa.Schema:
         """The schema of hash rows in blocks."""

@@ -350,11 +350,6 @@ class StoredExtents:
     sections_key: str
     inline: bytes
 
-    @property
-    def rows(self) -> int:
-        """Rows of all ranges."""
-        return int(self.ranges["rows"].sum())
-
     @classmethod
     def open(cls, store: Store, key: str) -> Self:
         """Reads the head.

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap64
 
 from batch.touched_files import touched_file
 from icefloe.batch.map.hashed_rows import FileTally, ReadTally
@@ -43,7 +44,7 @@ def test_rows_count_once_for_each_step_and_for_each_reading_of_their_file() -> N
 
 
 def test_of_a_file_with_deletes_only_the_touched_rows_count() -> None:
-    gone = Effect(change_ordinal=1, weight=-1, rows=RowSet(positions=np.array([2, 3])))
+    gone = Effect(change_ordinal=1, weight=-1, rows=RowSet(positions=BitMap64([2, 3])))
     file = FileEffects(data_file=FILES[0].data_file, effects=(gone,))
     found = ReadTally([file])
     found.add_file(read(file, range(2, 4)))

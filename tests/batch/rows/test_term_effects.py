@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
+from batch.touched_files import touched_file
 from icefloe.batch.plan_document import DeleteState, FileTerms
-from icefloe.batch.rows.file_effects import Effect, TermEffects
+from icefloe.batch.rows.file_effects import Effect, FileEffects, TermEffects
 
 ROWS = 6
+FILE = touched_file("a", ROWS).data_file
 DELETED = {0: {0}, 1: {1, 2}, 2: {0, 2, 5}, 3: set(range(ROWS)), 4: set[int]()}
 """The positions that each delete file deletes."""
 STATES = [frozenset[int](), frozenset({0}), frozenset({0, 1}), frozenset({1, 2}), frozenset({3}), frozenset({4})]
@@ -56,17 +58,6 @@ def test_each_row_of_files_that_share_terms_has_the_weights_of_the_terms_in_whic
                 expected[ordinal, position] += weight
         effects = together.on(ROWS, lambda places, some=some: deleted_by(some.intersection(places)))  # type: ignore[misc]
         assert row_weights(effects) == {key: weight for key, weight in expected.items() if weight}
+        touched = FileEffects(data_file=FILE, effects=effects).touched.among(np.arange(ROWS)).tolist()
+        assert touched == sorted({position for (_, position), weight in expected.items() if weight})
         assert [effect.change_ordinal for effect in effects] == sorted(effect.change_ordinal for effect in effects)
-
-
-def test_delete_files_are_read_only_where_a_term_names_them() -> None:
-    asked: list[list[int]] = []
-
-    def remembering(places: Iterable[int]) -> dict[int, BitMap64]:
-        asked.append(list(places))
-        return deleted_by(asked[-1])
-
-    prepared([(0, 1, 0)]).on(ROWS, remembering)
-    assert asked == []
-    prepared([(0, 1, 0), (1, -1, 3)]).on(ROWS, remembering)
-    assert asked == [[1, 2]]

@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from icefloe.batch.map.hashed_rows import (
     BYTES_PER_HASHED_ROW,
@@ -28,57 +27,6 @@ _SMALL_ROWS: Final = 4096
 _SMALL_BYTES: Final = 256 << 10
 _COMBINED_BYTES: Final = 1 << 20
 _MIN_SLICE_ROWS: Final = 1 << 16
-
-
-class CombinedReads:
-    """Small batches that wait, with the weights of their rows."""
-
-    def __init__(self, hash_key: int) -> None:
-        self._hash_key = hash_key
-        self._forget()
-
-    @staticmethod
-    def is_small(batch: pa.RecordBatch) -> bool:
-        """True if a batch is worth waiting for others."""
-        return batch.num_rows <= _SMALL_ROWS and batch.nbytes <= _SMALL_BYTES
-
-    def add(self, batch: pa.RecordBatch, positions: Positions, effects: Sequence[Effect]) -> None:
-        """Takes rows of one file."""
-        for effect in effects:
-            picked = effect.rows.among(positions)
-            self._picks.append(picked + self._num_rows)
-            self._ordinals.append(np.full(len(picked), effect.change_ordinal, np.int32))
-            self._weights.append(np.full(len(picked), effect.weight, np.int64))
-        self._batches.append(batch)
-        self._num_rows += batch.num_rows
-        self._num_bytes += batch.nbytes
-
-    @property
-    def is_full(self) -> bool:
-        """True if so many rows wait that more would not help."""
-        return self._num_rows >= _SMALL_ROWS or self._num_bytes >= _COMBINED_BYTES
-
-    def taken(self) -> Iterator[WeightedRows]:
-        """The rows that wait, as one batch; nothing if there are none."""
-        if not self._num_rows:
-            return
-        batch = pa.concat_batches(self._batches)
-        hashes, picks = RowHashes.of_batch(batch, key=self._hash_key), np.concatenate(self._picks)
-        ordinals, weights = np.concatenate(self._ordinals), np.concatenate(self._weights)
-        self._forget()
-        yield WeightedRows(
-            batch=batch.take(pa.array(picks)),
-            row_hashes=hashes.take(picks),
-            change_ordinals=ordinals,
-            weights=weights,
-        )
-
-    def _forget(self) -> None:
-        self._batches: list[pa.RecordBatch] = []
-        self._picks: list[Positions] = []
-        self._ordinals: list[NDArray[np.int32]] = []
-        self._weights: list[NDArray[np.int64]] = []
-        self._num_rows = self._num_bytes = 0
 
 
 class CarryOver:
@@ -113,30 +61,39 @@ class CarryOver:
         """The rows whose weights do not cancel, file by file."""
         contended = contended_ordinals(self._files)
         waiting: list[FileEffects] = []
-        combined = CombinedReads(self._reader.shape.hash_key)
+        passed_on: list[FileEffects] = []
         for file in self._files:
-            if any(effect.change_ordinal in contended for effect in file.effects):
-                waiting.append(file)
-            else:
-                yield from self._every_row(file, combined)
-        yield from combined.taken()
+            meets_others = any(effect.change_ordinal in contended for effect in file.effects)
+            (waiting if meets_others else passed_on).append(file)
+        yield from self._every_row(passed_on)
         if waiting:
             yield from self._consolidated(waiting, contended)
 
-    def _every_row(self, file: FileEffects, combined: CombinedReads) -> Iterator[WeightedRows]:
-        """The rows of a file, or combined rows once they are enough."""
-        tally = FileTally(file)
-        for rows in self._reader.read(file):
-            tally.add(rows)
-            plain = self._reader.with_valid_values(file.data_file, self._reader.plain(rows.batch))
-            if combined.is_small(plain):
-                combined.add(plain, rows.positions, file.effects)
-                if combined.is_full:
-                    yield from combined.taken()
-            else:
-                hashes = RowHashes.of_batch(rows.batch, key=self._reader.shape.hash_key)
-                yield WeightedRows.of(plain, hashes, rows.positions, file.effects)
-        self.tally.add_file(tally)
+    def _every_row(self, files: Sequence[FileEffects]) -> Iterator[WeightedRows]:
+        """The rows of files; small batches wait until they are enough to be hashed together."""
+        hash_key = self._reader.shape.hash_key
+        waiting: list[pa.RecordBatch] = []
+        parts: list[tuple[Positions, Sequence[Effect]]] = []
+        waiting_rows = waiting_bytes = 0
+        for file in files:
+            tally = FileTally(file)
+            for rows in self._reader.read(file):
+                tally.add(rows)
+                plain = self._reader.with_valid_values(file.data_file, self._reader.plain(rows.batch))
+                part = rows.positions, file.effects
+                if plain.num_rows > _SMALL_ROWS or plain.nbytes > _SMALL_BYTES:
+                    yield WeightedRows.of(plain, RowHashes.of_batch(rows.batch, key=hash_key), part)
+                    continue
+                waiting.append(plain)
+                parts.append(part)
+                waiting_rows += plain.num_rows
+                waiting_bytes += plain.nbytes
+                if waiting_rows >= _SMALL_ROWS or waiting_bytes >= _COMBINED_BYTES:
+                    yield _combined(waiting, parts, hash_key)
+                    waiting, parts, waiting_rows, waiting_bytes = [], [], 0, 0
+            self.tally.add_file(tally)
+        if waiting:
+            yield _combined(waiting, parts, hash_key)
 
     def _consolidated(self, files: Sequence[FileEffects], contended: frozenset[int]) -> Iterator[WeightedRows]:
         budget = MemoryBudget(self._memory_bytes)
@@ -174,6 +131,13 @@ class CarryOver:
                 self.files_by_way[taken or "hashed"] += len(sides)
                 compared += sides
         return compared
+
+
+def _combined(
+    batches: Sequence[pa.RecordBatch], parts: Sequence[tuple[Positions, Sequence[Effect]]], hash_key: int
+) -> WeightedRows:
+    batch = pa.concat_batches(batches)
+    return WeightedRows.of(batch, RowHashes.of_batch(batch, key=hash_key), *parts)
 
 
 def _others(files: Sequence[FileEffects], done: Sequence[HashedRows]) -> list[FileEffects]:

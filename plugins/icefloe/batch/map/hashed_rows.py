@@ -8,7 +8,7 @@ from typing import Final, Self
 import numpy as np
 import pyarrow as pa
 
-from icefloe.batch.rows.file_effects import Effect, FileEffects, Positions, RowSet, WeightedRows
+from icefloe.batch.rows.file_effects import Effect, FileEffects, Positions, WeightedRows
 from icefloe.batch.rows.row_reader import ReadRows, TableRowReader
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
@@ -138,13 +138,15 @@ class HashedRows:
 
     def rows(self, effects: Sequence[Effect], reader: TableRowReader) -> Iterator[WeightedRows]:
         """The rows that effects touch."""
-        wanted = RowSet.union_of([effect.rows for effect in effects]).among(np.arange(len(self.hashes)))
-        start = 0
+        is_wanted = np.zeros(len(self.hashes), np.bool_)
+        for effect in effects:
+            is_wanted[effect.rows.among(np.arange(len(is_wanted)))] = True
+        wanted, start = np.flatnonzero(is_wanted), 0
         for batch in self._rows_at(wanted if self.places is None else self.places[wanted], reader):
             positions = wanted[start : start + batch.num_rows]
             start += batch.num_rows
             reader.with_valid_values(self.tally.file.data_file, batch)
-            yield WeightedRows.of(batch, self.hashes.take(positions), positions, effects)
+            yield WeightedRows.of(batch, self.hashes.take(positions), (positions, effects))
 
     def _rows_at(self, wanted: Positions, reader: TableRowReader) -> Iterator[pa.RecordBatch]:
         if not len(wanted):

@@ -1,9 +1,9 @@
 """A batch's plan: made from its specification, or found in its folder, and refused if unfit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.open.next_batch import NextBatch
@@ -26,7 +26,7 @@ from icefloe.storage.store import Store
 from icefloe.units import format_bytes
 from icefloe.version import VERSION
 
-__all__ = ["PlanLabels", "PlannedBatch", "make_plan"]
+__all__ = ["PlannedBatch", "make_plan"]
 
 MAX_PARTITIONS: Final = 4096
 _MIN_PARTITIONS: Final = 64
@@ -35,8 +35,7 @@ _ROWS_PER_HASH_PARTITION: Final = 1 << 20
 _MAX_HASH_PARTITIONS: Final = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionCount:
+class PartitionCount(NamedTuple):
     num_partitions: int
     reason: str
 
@@ -50,17 +49,15 @@ def partition_count(configured: int | None, *, cores: int, input_bytes: int, tar
     'auto: 1.0 TiB of input in ranges of 64.0 MiB, rounded up to a power of two, at most 4096'
     """
     if configured is not None:
-        return PartitionCount(num_partitions=configured, reason="shuffle.partitions of the pipeline")
+        return PartitionCount(configured, "shuffle.partitions of the pipeline")
     for_cores = max(_MIN_PARTITIONS, 10 * cores)
     for_bytes = -(-input_bytes // target_size_bytes)
     why = f"{cores} cores, at least {_MIN_PARTITIONS}"
     if for_bytes > for_cores:
         why = f"{format_bytes(input_bytes)} of input in ranges of {format_bytes(target_size_bytes)}"
     rounded = 1 << (max(for_cores, for_bytes) - 1).bit_length()
-    return PartitionCount(
-        num_partitions=min(MAX_PARTITIONS, rounded),
-        reason=f"auto: {why}, rounded up to a power of two, at most {MAX_PARTITIONS}",
-    )
+    reason = f"auto: {why}, rounded up to a power of two, at most {MAX_PARTITIONS}"
+    return PartitionCount(min(MAX_PARTITIONS, rounded), reason)
 
 
 def hash_partition_count(input_rows: int) -> int:
@@ -74,22 +71,6 @@ def hash_partition_count(input_rows: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanLabels:
-    """Names that a plan holds in addition to its specification.
-
-    Attributes:
-        filter_text: ``${ENV}`` expanded.
-    """
-
-    pipeline: str
-    backfill_id: str | None = None
-    batch_number: int = 0
-    table: str
-    filter_text: str | None = None
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
     """A plan and its map tasks. No clock was read, so the same batch gives an equal one."""
 
@@ -97,28 +78,27 @@ class PlannedBatch:
     tasks: tuple[MapTask, ...]
 
 
-def make_plan(table: LoadedTable, spec: BatchSpec, labels: PlanLabels) -> PlannedBatch:
-    """Plans a batch from metadata, manifests, and footers of large data files."""
+def make_plan(table: LoadedTable, spec: BatchSpec, *, filter_text: str | None = None) -> PlannedBatch:
+    """Plans a batch from metadata, manifests, and footers of large data files; whose batch it is says the caller.
+
+    Args:
+        filter_text: the filter with ``${ENV}`` expanded.
+    """
     #   specification -> columns -> files of each step -> map tasks -> header, which names all of them
     schema = TableSchema.at(table.metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.after_snapshot_id)
-    shape = _shape(schema, spec, labels)
-    scan = ScanPlan.of(table, spec.steps, row_filter=shape.row_filter, by_row_id=shape.has_row_id)
-    tasks = _tasks(scan, schema, table, spec)
-    return PlannedBatch(plan=_header(table, spec, labels, schema, shape, scan, tasks), tasks=tasks)
-
-
-def _shape(schema: TableSchema, spec: BatchSpec, labels: PlanLabels) -> RowShape:
     shape = RowShape.of(
         schema,
         identity=spec.identity,
         columns=spec.columns,
-        filter_text=labels.filter_text,
+        filter_text=filter_text,
         filter_as_written=spec.filter,
-        table=labels.table,
+        table=table.name,
         hash_key=spec.hash_key,
     )
-    ChangeColumns.refuse_in(shape.delivered.arrow.names, table=labels.table)
-    return shape
+    ChangeColumns.refuse_in(shape.delivered.arrow.names, table=table.name)
+    scan = ScanPlan.of(table, spec.steps, row_filter=shape.row_filter, by_row_id=shape.has_row_id)
+    tasks = _tasks(scan, schema, table, spec)
+    return PlannedBatch(plan=_header(table, spec, schema, shape, scan, tasks), tasks=tasks)
 
 
 def _tasks(scan: ScanPlan, schema: TableSchema, table: LoadedTable, spec: BatchSpec) -> tuple[MapTask, ...]:
@@ -132,7 +112,6 @@ def _tasks(scan: ScanPlan, schema: TableSchema, table: LoadedTable, spec: BatchS
 def _header(
     table: LoadedTable,
     spec: BatchSpec,
-    labels: PlanLabels,
     schema: TableSchema,
     shape: RowShape,
     scan: ScanPlan,
@@ -150,11 +129,8 @@ def _header(
     ends = [spec.up_to_snapshot_id, spec.after_snapshot_id]
     return Plan(
         icefloe_version=VERSION,
-        pipeline=labels.pipeline,
-        batch_number=labels.batch_number,
-        backfill_id=labels.backfill_id,
         route=route,
-        table=labels.table,
+        table=table.name,
         table_location=table.metadata.location,
         spec=spec,
         summary_row_deltas=_summary_row_deltas(table.history, spec, scan),
@@ -170,8 +146,6 @@ def _header(
         num_partitions=chosen.num_partitions,
         hash_partitions=hash_partition_count(scan.record_count) if needs_hash_rows else 0,
         partitions_reason=chosen.reason,
-        warnings=labels.warnings,
-        planned_at="",
     )
 
 
@@ -197,18 +171,15 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
         if offset.up_to_snapshot_id is not None:
             batch.table.history.snapshot(offset.up_to_snapshot_id)
             batch.require_same_end()
-        return make_plan(
-            batch.table,
-            offset.spec,
-            PlanLabels(
-                pipeline=pipeline.name,
-                backfill_id=session.backfill_id,
-                batch_number=offset.batch_number,
-                table=pipeline.table,
-                filter_text=pipeline.filter,
-                warnings=offset.warnings,
-            ),
-        )
+        planned = make_plan(batch.table, offset.spec, filter_text=pipeline.filter)
+    plan = replace(
+        planned.plan,
+        pipeline=pipeline.name,
+        batch_number=offset.batch_number,
+        backfill_id=session.backfill_id,
+        warnings=offset.warnings,
+    )
+    return replace(planned, plan=plan)
 
 
 def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None:

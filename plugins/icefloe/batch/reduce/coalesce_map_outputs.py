@@ -1,10 +1,10 @@
 """The task between the phases: index files in, reduce ranges and their extents out."""
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from icefloe.storage.store import KeyMissingError, RangeMissingError
 __all__ = [
     "BatchExtents",
     "Coalesced",
-    "ReadsMapOutputs",
     "coalesce_map_outputs",
     "load_coalesce_plan",
     "until_readable",
@@ -70,11 +69,6 @@ class BatchExtents:
     def write(self, coalesce_plan: CoalescePlan, blocks: CollectedBlocks) -> None:
         """Writes the extents from the blocks of this epoch."""
         blocks.write(self._folder.store, self._key, coalesce_plan.all_ranges)
-
-    @property
-    def rows(self) -> int:
-        """Rows of all ranges; see `of`."""
-        return self._open().rows
 
     @property
     def hash_range_ids(self) -> list[int]:
@@ -114,36 +108,26 @@ _OUTPUTS_AT_ONCE: Final = 128
 """Their small files are in memory at the same time: 200 KiB each at 4,096 partitions."""
 
 
-class ReadsMapOutputs(Protocol):
-    """A task that reads map outputs: coalesce, or the reduce tasks."""
-
-    def read(self, coalesce_plan: CoalescePlan, epoch: int) -> Sequence[CorruptMapOutputError]:
-        """Reads what is left; voids damaged map outputs and returns their damage."""
-
-    def redo(self, map_ids: Sequence[int]) -> None:
-        """Runs map tasks, perhaps also others without an output."""
+Redo = Callable[[Sequence[int]], None]
+"""Runs map tasks, perhaps also others without an output."""
 
 
-def read_all_blocks(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> CollectedBlocks:
-    """The blocks of all map outputs, which the caller closes; damaged outputs are made again."""
+@contextmanager
+def read_all_blocks(folder: BatchFolder, redo: Redo) -> Iterator[CollectedBlocks]:
+    """The blocks of all map outputs; damaged outputs are made again."""
     damaged: list[CorruptMapOutputError] = []
     for _ in range(_MAX_ROUNDS):
-        partitions = folder.plan.num_partitions + folder.plan.hash_partitions
-        blocks = CollectedBlocks(partitions)
-        with ExitStack() as unfinished:
-            unfinished.enter_context(blocks)
+        with CollectedBlocks(folder.plan.num_partitions + folder.plan.hash_partitions) as blocks:
             damaged = _collect(folder, redo, blocks)
             if not damaged:
-                unfinished.pop_all()
-                return blocks
+                yield blocks
+                return
         void_damaged(folder, damaged)
         redo(_map_ids(damaged))
     raise _unreliable_store(folder) from damaged[0]
 
 
-def _collect(
-    folder: BatchFolder, redo: Callable[[Sequence[int]], None], blocks: CollectedBlocks
-) -> list[CorruptMapOutputError]:
+def _collect(folder: BatchFolder, redo: Redo, blocks: CollectedBlocks) -> list[CorruptMapOutputError]:
     """Adds the blocks of all map outputs; returns the damage."""
     records = _records(folder, redo)
     damaged: list[CorruptMapOutputError] = []
@@ -160,7 +144,7 @@ def _collect(
     return damaged
 
 
-def _records(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> Sequence[MapOutputRecord]:
+def _records(folder: BatchFolder, redo: Redo) -> Sequence[MapOutputRecord]:
     """Records of all planned map tasks; outputs that an earlier try voided are made."""
     map_ids = range(folder.plan.num_map_tasks)
     try:
@@ -177,13 +161,15 @@ def _records(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> Sequ
 def until_readable(
     folder: BatchFolder,
     coalesce_plan: CoalescePlan,
-    reader: ReadsMapOutputs,
+    read: Callable[[CoalescePlan, int], Sequence[CorruptMapOutputError]],
+    redo: Redo,
     *,
     epoch: int | None = None,
 ) -> int:
-    """Lets a task read map outputs until none proves damaged; damaged ones are made again in between.
+    """Lets a phase read map outputs until none proves damaged; damaged ones are made again in between.
 
     Args:
+        read: reads what is left in an epoch; voids damaged map outputs and returns their damage.
         epoch: of the extents, if they were just written; None: it is looked up.
 
     Returns:
@@ -197,15 +183,15 @@ def until_readable(
     while rounds < _MAX_ROUNDS:
         rounds += 1
         if epoch is None:
-            epoch = _epoch(folder, reader.redo)
+            epoch = _epoch(folder, redo)
         extents = BatchExtents(folder, epoch)
         # Whoever finds extents need not read the small files of all map outputs again: a reader checks every block.
         if (isinstance(trouble, ReduceInputGoneError) and trouble.are_extents) or not extents.are_written:
-            with read_all_blocks(folder, reader.redo) as blocks:
+            with read_all_blocks(folder, redo) as blocks:
                 epoch = blocks.epoch
                 BatchExtents(folder, epoch).write(coalesce_plan, blocks)
         try:
-            damaged = reader.read(coalesce_plan, epoch)
+            damaged = read(coalesce_plan, epoch)
         except ReduceInputGoneError as gone:
             # Both follow from the map outputs, which are as they were: so is the epoch. Extents are written above, and
             # moves by the reader itself before its ranges.
@@ -213,7 +199,7 @@ def until_readable(
             continue
         if not damaged:
             return epoch
-        reader.redo(_map_ids(damaged))
+        redo(_map_ids(damaged))
         if all(damage.nodes is not None for damage in damaged):
             # Nodes say nothing about the store. What they lost is in the store now, so these losses end.
             rounds -= 1
@@ -226,7 +212,7 @@ def _map_ids(damaged: Sequence[CorruptMapOutputError]) -> list[int]:
     return sorted({map_id for damage in damaged for map_id, _ in damage.outputs})
 
 
-def _epoch(folder: BatchFolder, redo: Callable[[Sequence[int]], None]) -> int:
+def _epoch(folder: BatchFolder, redo: Redo) -> int:
     map_ids = range(folder.plan.num_map_tasks)
     states = folder.map_outputs.states(map_ids)
     # An output may have been voided, or its record lost, since it was written.
@@ -279,20 +265,19 @@ def coalesce_map_outputs(
             write_map_output(inputs, map_id, attempt=new_name(), generation=generation)
 
     try:
-        collected = read_all_blocks(folder, redo)
+        with read_all_blocks(folder, redo) as blocks:
+            with says_remedy(folder.store):
+                created = CoalescePlan.of(
+                    blocks.partition_bytes,
+                    num_partitions=plan.num_partitions,
+                    target_size_bytes=plan.spec.target_size_bytes,
+                    min_ranges=plan.spec.cores,
+                ).created(folder.store, COALESCE_PLAN)
+            # Extents of the ranges that were created, which may be those of an earlier attempt.
+            BatchExtents(folder, blocks.epoch).write(created, blocks)
     except MissingMapOutputError as error:
         tally.record.map_outputs_missing += len(error.map_ids)
         raise
-    with collected as blocks:
-        with says_remedy(folder.store):
-            created = CoalescePlan.of(
-                blocks.partition_bytes,
-                num_partitions=plan.num_partitions,
-                target_size_bytes=plan.spec.target_size_bytes,
-                min_ranges=plan.spec.cores,
-            ).created(folder.store, COALESCE_PLAN)
-        # Extents of the ranges that were created, which may be those of an earlier attempt.
-        BatchExtents(folder, blocks.epoch).write(created, blocks)
     logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)
     return Coalesced(plan=created, epoch=blocks.epoch)
 

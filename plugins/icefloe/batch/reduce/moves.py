@@ -14,6 +14,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,8 +30,8 @@ from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
-from icefloe.shuffle.block_file import SpilledRows
-from icefloe.shuffle.blocks import HashRows
+from icefloe.shuffle.block_file import BlockFileWriter, SpilledRows
+from icefloe.shuffle.blocks import HashRows, decode_block
 from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
@@ -76,26 +77,15 @@ def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
         )
         with on_local_disk(_CANNOT_KEEP):
             path = owned.enter_context(task_folder("moves")) / "moves"
-            cancelled = write_moves_file(path, found, num_ranges=len(coalesce_plan.ranges))
+            write_moves_file(path, found, num_ranges=len(coalesce_plan.ranges))
         store.create(key, path)
+        cancelled = int(found.rows.sum())
     logger.info("hash range %d: %d of %d rows changed their identity only", range_id, cancelled, rows)
 
 
 def _pieces(folder: BatchFolder, extents: RangeExtents) -> Iterator[HashRows]:
     """Proven to be all hash rows of the range after the last."""
     sums = Sums()
-    for piece in _tables(folder, extents):
-        rows = HashRows.of(piece)
-        sums.add_rows(rows.row_hashes, rows.change_ordinals, rows.weights)
-        yield rows._replace(change_ordinals=np.zeros_like(rows.change_ordinals)) if folder.plan.is_net else rows
-    what = f"hash range {extents.range_id} of batch {folder.plan.batch_number}"
-    sums.require(Sums(extents.ordinals), what=what)
-
-
-def _tables(folder: BatchFolder, extents: RangeExtents) -> Iterator[pa.RecordBatch]:
-    """In batches of about `_PIECE_ROWS`: each is cut into slices, and blocks may be small."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
     blocks = fetch_blocks(
         folder.store,
         extents,
@@ -103,14 +93,25 @@ def _tables(folder: BatchFolder, extents: RangeExtents) -> Iterator[pa.RecordBat
         max_fetch_bytes=max(1, folder.memory_bytes // 8),
         machine=folder.machine,
     )
-    for batch in (batch for block in blocks for batch in block.batches):
+    for rows in _gathered(batch for block in blocks for batch in block.batches):
+        sums.add_rows(rows.row_hashes, rows.change_ordinals, rows.weights)
+        yield rows._replace(change_ordinals=np.zeros_like(rows.change_ordinals)) if folder.plan.is_net else rows
+    what = f"hash range {extents.range_id} of batch {folder.plan.batch_number}"
+    sums.require(Sums(extents.ordinals), what=what)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[HashRows]:
+    """In pieces of about `_PIECE_ROWS`: each is divided or searched as a whole, and blocks may be small."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= _PIECE_ROWS:
-            yield pa.concat_batches(waiting)
+            yield HashRows.of(pa.concat_batches(waiting))
             waiting, rows = [], 0
     if waiting:
-        yield pa.concat_batches(waiting)
+        yield HashRows.of(pa.concat_batches(waiting))
 
 
 @contextmanager
@@ -180,20 +181,24 @@ def _first_bits(hashes: RowHashes, bits: int) -> NDArray[np.int32]:
     return (hashes.high >> np.uint64(64 - bits)).astype(np.int32) if bits else np.zeros(len(hashes), np.int32)
 
 
-def write_moves_file(path: Path, found: SpilledRows, *, num_ranges: int) -> int:
-    """Writes a file on local disk; the same rows give the same bytes. Holds one range at a time."""
-    entries, rows = [], 0
+def write_moves_file(path: Path, found: SpilledRows, *, num_ranges: int) -> None:
+    """Writes a file on local disk. Holds a part of one range at a time."""
     with path.open("wb") as file:
         file.write(bytes(_ENTRIES_AT + num_ranges * _ENTRY_BYTES))
-        for range_id in range(num_ranges):
-            moves = _rows_of(found, range_id)
-            block = moves.ordered().to_block() if len(moves.weights) else b""
-            entries.append(_sealed(_ENTRY.pack(file.tell() if block else 0, len(block), zlib.crc32(block))))
-            rows += len(moves.weights)
-            file.write(block)
+        writer = BlockFileWriter(file, num_ranges)
+        found.write_to(writer, 0)
+        blocks = writer.finish()
+        starts = _ENTRIES_AT + num_ranges * _ENTRY_BYTES + blocks.offsets
+        entries = zip(starts.tolist(), np.diff(starts).tolist(), blocks.block_crc32.tolist(), strict=False)
         file.seek(0)
-        file.write(b"".join([_sealed(_HEADER.pack(_MAGIC, _VERSION, num_ranges)), *entries]))
-    return rows
+        file.write(
+            b"".join(
+                [
+                    _sealed(_HEADER.pack(_MAGIC, _VERSION, num_ranges)),
+                    *(_sealed(_ENTRY.pack(*entry)) for entry in entries),
+                ]
+            )
+        )
 
 
 class MovesEntry(NamedTuple):
@@ -217,12 +222,12 @@ def read_entry(store: Store, key: str, range_id: int) -> MovesEntry:
     return MovesEntry(*_ENTRY.unpack(_unsealed(entry)))
 
 
-def read_moves(store: Store, key: str, entry: MovesEntry) -> HashRows:
-    """Rows of one reduce range."""
+def read_moves(store: Store, key: str, entry: MovesEntry) -> list[pa.RecordBatch]:
+    """Hash rows of one reduce range."""
     [block] = store.get_ranges(key, [(entry.offset, entry.offset + entry.length)])
     if zlib.crc32(block) != entry.crc32:
         raise ValueError(_OTHER_BYTES)
-    return HashRows.of_block(block, max_bytes=_MAX_BLOCK_BYTES)
+    return decode_block(block, HashRows.schema(), max_bytes=_MAX_BLOCK_BYTES)
 
 
 def _sealed(data: bytes) -> bytes:
@@ -245,7 +250,7 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Ite
         with _needed(folder, keys, key, range_id):
             return read_entry(folder.store, key, range_id)
 
-    def rows_of(found: tuple[str, MovesEntry]) -> HashRows:
+    def rows_of(found: tuple[str, MovesEntry]) -> list[pa.RecordBatch]:
         with _needed(folder, keys, found[0], range_id):
             return read_moves(folder.store, *found)
 
@@ -254,7 +259,7 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Ite
     filled = [(key, entry) for key, entry in zip(keys, entries, strict=True) if entry.length]
     # Most rows of a hash range may be of this reduce range, so not all blocks fit into memory.
     for some in _together(filled, most_bytes=folder.memory_bytes // 16):
-        yield from map_parallel(rows_of, some)
+        yield from _gathered(chain.from_iterable(map_parallel(rows_of, some)))
 
 
 @contextmanager
@@ -306,17 +311,14 @@ class CancelledRows(ExitStack):
 
     def of(self, keys: RowHashes, identities: RowHashes) -> Iterator[HashRows]:
         """The moves of rows with these `combined_hashes`, and perhaps a few more."""
-        is_filled = self._spilled.rows > 0
-        if not is_filled.any():
+        if not self._spilled.rows.any():
             return
-        # Sorted once: a piece has many places, each with few moves.
         known = np.sort(keys.low)
-        for place in np.unique(self._places(identities)).tolist():
-            for batch in self._spilled.batches(place) if is_filled[place] else ():
-                rows = HashRows.of(batch)
-                asked = combined_hashes(rows.row_hashes, rows.identity_hashes).low
-                found = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-                yield rows.take(np.flatnonzero(known[found] == asked))
+        places = np.unique(self._places(identities)).tolist()
+        for rows in _gathered(chain.from_iterable(map(self._spilled.batches, places))):
+            asked = combined_hashes(rows.row_hashes, rows.identity_hashes).low
+            found = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+            yield rows.take(np.flatnonzero(known[found] == asked))
 
     def _places(self, identities: RowHashes) -> NDArray[np.int32]:
         return self._extents.places(identities, self._num_partitions)

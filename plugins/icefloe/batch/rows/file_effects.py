@@ -1,10 +1,12 @@
 """The rows of a data file that a batch touches, the effects on them, and the sums that prove a batch."""
 
-import operator
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import ClassVar, Final, Self
 
 import numpy as np
@@ -12,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from icefloe.batch.plan_document import DeleteState, FileTerms, MapTask
+from icefloe.batch.plan_document import FileTerms, MapTask
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile
@@ -54,9 +56,13 @@ class RowSet:
         >>> RowSet(positions=np.array([2, 5]), is_all_but=True).among(np.array([1, 2, 3])).tolist()
         [0, 2]
         """
-        if self.is_all:
+        if self.is_all or not len(positions):
             return np.arange(len(positions))
-        wanted = self._between(*_ends(positions))
+        first, stop = int(positions[0]), int(positions[-1]) + 1
+        if isinstance(self.positions, BitMap64):
+            wanted = listed(self.positions & BitMap64(range(first, stop)))
+        else:
+            wanted = self.positions[slice(*np.searchsorted(self.positions, (first, stop)))]
         # Both ascend, so each wanted position has one place: `np.isin` would sort both again.
         places = np.searchsorted(positions, wanted)
         found = places[positions[places] == wanted]
@@ -67,36 +73,8 @@ class RowSet:
         own = self.among(positions)
         return RowSet.ALL if len(own) == len(positions) else RowSet(positions=own)
 
-    def union(self, other: Self) -> "RowSet":
-        """The rows in either."""
-        one, two = self.positions, other.positions
-        match self.is_all_but, other.is_all_but:
-            # All but {2, 5} or all but {5, 7} is all but {5}; all but {2, 5} or {5} is all but {2}.
-            case True, True:
-                return RowSet(positions=_intersection(one, two), is_all_but=True)
-            case True, False:
-                return RowSet(positions=_difference(one, two), is_all_but=True)
-            case False, True:
-                return RowSet(positions=_difference(two, one), is_all_but=True)
-        return RowSet(positions=_union(one, two))
 
-    @classmethod
-    def union_of(cls, sets: Sequence[Self]) -> "RowSet":
-        """The rows in any set.
-
-        >>> listed(RowSet.union_of([RowSet(positions=np.array([each])) for each in (5, 2, 5)]).positions).tolist()
-        [2, 5]
-        """
-        return reduce(RowSet.union, sets, RowSet(positions=np.zeros(0, np.int64)))
-
-    def _between(self, first: int, stop: int) -> Positions:
-        """Positions from ``first`` to ``stop``, exclusive."""
-        if isinstance(self.positions, BitMap64):
-            return listed(self.positions & BitMap64(range(first, stop)))
-        return self.positions[slice(*np.searchsorted(self.positions, (first, stop)))]
-
-
-RowSet.ALL = RowSet(positions=np.zeros(0, np.int64), is_all_but=True)
+RowSet.ALL = RowSet(positions=BitMap64(), is_all_but=True)
 
 
 def listed(positions: Positions | BitMap64) -> Positions:
@@ -104,30 +82,6 @@ def listed(positions: Positions | BitMap64) -> Positions:
     if isinstance(positions, BitMap64):
         return np.frombuffer(positions.to_array(), np.uint64).view(np.int64)
     return positions
-
-
-def _combined(
-    one: Positions | BitMap64,
-    two: Positions | BitMap64,
-    *,
-    bitmaps: Callable[[BitMap64, BitMap64], BitMap64],
-    numbers: Callable[[Positions, Positions], Positions],
-) -> Positions | BitMap64:
-    """Two bitmaps to a bitmap, otherwise to numbers. No positions count as a bitmap."""
-    if not len(one) or not len(two):
-        one, two = (each if isinstance(each, BitMap64) or len(each) else BitMap64() for each in (one, two))
-    if isinstance(one, BitMap64) and isinstance(two, BitMap64):
-        return bitmaps(one, two)
-    return numbers(listed(one), listed(two))
-
-
-_union = partial(_combined, bitmaps=operator.or_, numbers=np.union1d)
-_difference = partial(_combined, bitmaps=operator.sub, numbers=partial(np.setdiff1d, assume_unique=True))
-_intersection = partial(_combined, bitmaps=operator.and_, numbers=partial(np.intersect1d, assume_unique=True))
-
-
-def _ends(positions: Positions) -> tuple[int, int]:
-    return (int(positions[0]), int(positions[-1]) + 1) if len(positions) else (0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,17 +107,27 @@ class WeightedRows:
     weights: NDArray[np.int64]
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch, hashes: RowHashes, positions: Positions, effects: Sequence[Effect]) -> Self:
-        """The rows of a batch at ``positions`` of their file, once for every effect that they have."""
-        picks = [effect.rows.among(positions) for effect in effects]
-        rows = [len(pick) for pick in picks]
-        ordinals = np.repeat(np.array([effect.change_ordinal for effect in effects], np.int32), rows)
-        weights = np.repeat(np.array([effect.weight for effect in effects], np.int64), rows)
-        if len(effects) == 1 and rows[0] == batch.num_rows:
-            return cls(batch=batch, row_hashes=hashes, change_ordinals=ordinals, weights=weights)
-        taken = np.concatenate(picks)
+    def of(cls, batch: pa.RecordBatch, hashes: RowHashes, *parts: tuple[Positions, Sequence[Effect]]) -> Self:
+        """The rows of a batch, once for every effect that they have.
+
+        Args:
+            parts: of the batch, each of one file: positions there, and the effects on that file.
+        """
+        picks, ordinals, weights, start = [], [], [], 0
+        for positions, effects in parts:
+            for effect in effects:
+                picks.append(effect.rows.among(positions) + start)
+                ordinals.append(np.full(len(picks[-1]), effect.change_ordinal, np.int32))
+                weights.append(np.full(len(picks[-1]), effect.weight, np.int64))
+            start += len(positions)
+        if len(picks) > 1 or len(picks[0]) < batch.num_rows:
+            taken = np.concatenate(picks)
+            batch, hashes = batch.take(pa.array(taken)), hashes.take(taken)
         return cls(
-            batch=batch.take(pa.array(taken)), row_hashes=hashes.take(taken), change_ordinals=ordinals, weights=weights
+            batch=batch,
+            row_hashes=hashes,
+            change_ordinals=np.concatenate(ordinals),
+            weights=np.concatenate(weights),
         )
 
 
@@ -234,105 +198,54 @@ class TermEffects:
     """Terms for one data file after another, each as costly as the delete files that delete rows of it."""
 
     def __init__(self, terms: FileTerms) -> None:
-        self._terms: dict[int, list[tuple[int, int]]] = {}
-        for ordinal, weight, state in terms.terms:
-            self._terms.setdefault(ordinal, []).append((weight, state))
-        named = {state for _, _, state in terms.terms}
-        self._delete_files = tuple(_delete_files_of(terms.delete_states, named))
-        self._changes = _changes_by_delete_file(terms.delete_states)
-        self._unbalanced = [ordinal for ordinal, of_step in self._terms.items() if sum(weight for weight, _ in of_step)]
-        self._spans = [
-            (min(state for _, state in of_step), max(state for _, state in of_step), ordinal)
-            for ordinal, of_step in self._terms.items()
+        steps = (list(of_step) for _, of_step in groupby(terms.terms, key=itemgetter(0)))
+        # With the first and last state of each step, and what its terms weigh together.
+        self._steps = [
+            (
+                of_step,
+                min(state for *_, state in of_step),
+                max(state for *_, state in of_step),
+                sum(w for _, w, _ in of_step),
+            )
+            for of_step in steps
         ]
-        self._spanning: dict[int, list[int]] = {}
+        # States in which each delete file comes into force or leaves it.
+        self._changes: dict[int, list[int]] = {}
+        for state, change in enumerate(terms.delete_states, 1):
+            for delete_id in (*change.dropped, *change.added):
+                self._changes.setdefault(delete_id, []).append(state)
 
     def on(self, num_rows: int, deleted_by: Callable[[Sequence[int]], Mapping[int, BitMap64]]) -> tuple[Effect, ...]:
         """Effects by ordinal, each with a weight other than 0 and at least one row."""
-        found = deleted_by(self._delete_files) if self._delete_files else {}
-        deleted = {delete_id: positions for delete_id, positions in found.items() if positions}
-        # States between two of these have the same rows: terms of such states cancel without a look at rows.
-        changes = sorted({state for delete_id in deleted for state, _ in self._changes[delete_id]})
-        ordinals = sorted(
-            {*self._unbalanced, *(ordinal for state in changes for ordinal in self._ordinals_that_span(state))}
-        )
-        terms = {ordinal: _net(self._terms[ordinal], changes) for ordinal in ordinals}
-        gone = self._gone(deleted, changes, {number for of_step in terms.values() for number in of_step})
+        found = deleted_by(sorted(self._changes)) if self._changes else {}
+        states, gone = self._gone({delete_id: positions for delete_id, positions in found.items() if positions})
         effects: list[Effect] = []
-        for ordinal, of_step in terms.items():
-            effects += _effects(ordinal, [(weight, gone[number]) for number, weight in of_step.items()], num_rows)
+        for of_step, low, high, everywhere in self._steps:
+            # States between two changes have the same rows: terms of such states cancel without a look at rows.
+            if not everywhere and bisect_right(states, low) == bisect_right(states, high):
+                continue
+            weights = Counter[int]()
+            for _, weight, state in of_step:
+                weights[bisect_right(states, state)] += weight
+            terms = [(weight, gone[number]) for number, weight in weights.items() if weight]
+            effects += _effects(of_step[0][0], terms, num_rows)
         return tuple(effects)
 
-    def _ordinals_that_span(self, state: int) -> list[int]:
-        # Kept: data files of equal terms ask for the same few states.
-        found = self._spanning.get(state)
-        if found is None:
-            spans = self._spans
-            found = self._spanning[state] = [ordinal for low, high, ordinal in spans if low < state <= high]
-        return found
-
-    def _gone(
-        self, deleted: Mapping[int, BitMap64], changes: Sequence[int], wanted: Collection[int]
-    ) -> dict[int, BitMap64]:
-        """Positions deleted after each wanted number of changes."""
-        by_state: dict[int, list[tuple[int, bool]]] = {}
+    def _gone(self, deleted: Mapping[int, BitMap64]) -> tuple[list[int], list[BitMap64]]:
+        """States that change the rows of the file, and the positions deleted after each number of these changes."""
+        by_state: dict[int, set[int]] = {}
         for delete_id in deleted:
-            for state, comes in self._changes[delete_id]:
-                by_state.setdefault(state, []).append((delete_id, comes))
-        last = BitMap64()
-        gone = {0: last}
-        live, fresh = set[int](), set[int]()
-        is_shrinking = False
-        for number, state in enumerate(changes, 1):
-            for delete_id, comes in by_state[state]:
-                if comes:
-                    fresh.add(delete_id)
-                    live.add(delete_id)
-                else:
-                    is_shrinking = True
-                    live.discard(delete_id)
-            if number not in wanted:
-                continue
+            for state in self._changes[delete_id]:
+                by_state.setdefault(state, set()).add(delete_id)
+        states, gone, live = sorted(by_state), [BitMap64()], set[int]()
+        for state in states:
+            changed = by_state[state]
             # Most steps only add delete files. Then the bitmap before is extended, not joined from all delete files.
-            if is_shrinking:
-                last = BitMap64.union(BitMap64(), *(deleted[delete_id] for delete_id in live))
-            else:
-                last = BitMap64.union(last, *(deleted[delete_id] for delete_id in fresh))
-            gone[number] = last
-            is_shrinking, fresh = False, set[int]()
-        return gone
-
-
-def _changes_by_delete_file(states: Iterable[DeleteState]) -> dict[int, list[tuple[int, bool]]]:
-    """States in which each delete file comes into force (True) or leaves it (False), ascending."""
-    changes: dict[int, list[tuple[int, bool]]] = {}
-    for state, change in enumerate(states, 1):
-        for delete_ids, comes in ((change.dropped, False), (change.added, True)):
-            for delete_id in delete_ids:
-                changes.setdefault(delete_id, []).append((state, comes))
-    return changes
-
-
-def _delete_files_of(states: Sequence[DeleteState], named: Collection[int]) -> list[int]:
-    """Those that a term names, ascending."""
-    # Sets are not made for each state: a hundred steps that each add a delete file would list 5,000 of them.
-    used, unnamed = set[int](), set[int]()
-    for state, change in enumerate(states, 1):
-        unnamed.difference_update(change.dropped)
-        unnamed.update(change.added)
-        if state in named:
-            used |= unnamed
-            unnamed.clear()
-    return sorted(used)
-
-
-def _net(terms: Iterable[tuple[int, int]], changes: Sequence[int]) -> dict[int, int]:
-    """The weight by the number of changes before the state, without those that cancel."""
-    weights: dict[int, int] = {}
-    for weight, state in terms:
-        number = bisect_right(changes, state)
-        weights[number] = weights.get(number, 0) + weight
-    return {number: weight for number, weight in weights.items() if weight}
+            known = BitMap64() if changed & live else gone[-1]
+            joined = live ^ changed if changed & live else changed
+            gone.append(BitMap64.union(known, *(deleted[delete_id] for delete_id in joined)))
+            live ^= changed
+        return states, gone
 
 
 def _effects(ordinal: int, terms: Sequence[tuple[int, BitMap64]], num_rows: int) -> list[Effect]:
@@ -394,7 +307,13 @@ class FileEffects:
     @property
     def touched(self) -> RowSet:
         """The rows that any effect needs."""
-        return RowSet.union_of([effect.rows for effect in self.effects])
+        bitmaps = [(BitMap64(effect.rows.positions), effect.rows.is_all_but) for effect in self.effects]
+        listed = BitMap64.union(BitMap64(), *(bitmap for bitmap, is_all_but in bitmaps if not is_all_but))
+        left_out = [bitmap for bitmap, is_all_but in bitmaps if is_all_but]
+        if not left_out:
+            return RowSet(positions=listed)
+        # All but {2, 5} or all but {5, 7} or {9} is all but {5}.
+        return RowSet(positions=BitMap64.intersection(*left_out) - listed, is_all_but=True)
 
     def touched_count(self) -> int:
         """Number of those rows."""
