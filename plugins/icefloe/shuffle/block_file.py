@@ -183,6 +183,12 @@ class SpilledRows(ExitStack):
             # to end, are the content of the merged block, and no row is decoded.
             writer.append(first_block + part, self._contents(part), content_bytes=int(self.content_bytes[part]))
 
+    def written_to(self, file: BinaryIO) -> BlockFile:
+        """Appends a block for each part to a file."""
+        writer = BlockFileWriter(file, self._num_parts)
+        self.write_to(writer, 0)
+        return writer.finish()
+
     def _taken(self) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
         """The rows that wait, which are then forgotten."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0

@@ -261,6 +261,11 @@ class HashRows(NamedTuple):
         )
 
     @staticmethod
+    def batches_in(block: bytes, *, max_bytes: int) -> list[pa.RecordBatch]:
+        """The hash rows in a block; see `decode_block`."""
+        return decode_block(block, _HASH_ROWS, max_bytes=max_bytes)
+
+    @staticmethod
     def schema() -> pa.Schema:
         """The schema of hash rows in blocks."""
         return _HASH_ROWS

@@ -30,8 +30,8 @@ from icefloe.changes.consolidate import consolidate
 from icefloe.changes.identity_moves import SharedWeights, combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
-from icefloe.shuffle.block_file import BlockFileWriter, SpilledRows
-from icefloe.shuffle.blocks import HashRows, decode_block
+from icefloe.shuffle.block_file import SpilledRows
+from icefloe.shuffle.blocks import HashRows
 from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
@@ -185,9 +185,7 @@ def write_moves_file(path: Path, found: SpilledRows, *, num_ranges: int) -> None
     """Writes a file on local disk. Holds a part of one range at a time."""
     with path.open("wb") as file:
         file.write(bytes(_ENTRIES_AT + num_ranges * _ENTRY_BYTES))
-        writer = BlockFileWriter(file, num_ranges)
-        found.write_to(writer, 0)
-        blocks = writer.finish()
+        blocks = found.written_to(file)
         starts = _ENTRIES_AT + num_ranges * _ENTRY_BYTES + blocks.offsets
         entries = zip(starts.tolist(), np.diff(starts).tolist(), blocks.block_crc32.tolist(), strict=False)
         file.seek(0)
@@ -227,7 +225,7 @@ def read_moves(store: Store, key: str, entry: MovesEntry) -> list[pa.RecordBatch
     [block] = store.get_ranges(key, [(entry.offset, entry.offset + entry.length)])
     if zlib.crc32(block) != entry.crc32:
         raise ValueError(_OTHER_BYTES)
-    return decode_block(block, HashRows.schema(), max_bytes=_MAX_BLOCK_BYTES)
+    return HashRows.batches_in(block, max_bytes=_MAX_BLOCK_BYTES)
 
 
 def _sealed(data: bytes) -> bytes:

@@ -30,6 +30,7 @@ _PART_BITS: Final = 6
 """As many as `RangeExtents.places` looks at: rows are read in the order of its places."""
 _NUM_PARTS: Final = 1 << _PART_BITS
 _HASH_BITS: Final = 64
+_LARGEST_HASH: Final = np.uint64((1 << _HASH_BITS) - 1)
 _LARGEST_PIECE_BYTES: Final = 1 << 30
 """Limit of a piece, however much memory there is: Arrow takes rows from it by position without trouble."""
 
@@ -64,12 +65,16 @@ class RowDivision:
         #   depth 0   000000..   000001..   000010..   000011..      64 parts in one file
         #   depth 1              000001 000000..                     only of a part that does not fit
         with self.spilled(_NUM_PARTS) as spilled:
-            same = _SameHashes()
+            # By half of the hash and part: if both ends are the same, a part has one hash, which no bits divide.
+            least, most = np.full((2, _NUM_PARTS), _LARGEST_HASH), np.zeros((2, _NUM_PARTS), np.uint64)
             for batch in batches:
                 hashes = hashes_of(batch)
                 numbers = _next_bits(hashes, depth)
-                same.add(numbers, hashes)
+                for half, values in enumerate((hashes.high, hashes.low)):
+                    np.minimum.at(least[half], numbers, values)
+                    np.maximum.at(most[half], numbers, values)
                 spilled.add(batch, numbers)
+            is_one = (least == most).all(axis=0)
             spilled.flush()
             sizes = spilled.content_bytes + spilled.rows * BYTES_PER_ROW
             # Without further bits, different hashes have the same upper half. Those rows stay together.
@@ -78,8 +83,8 @@ class RowDivision:
                 rows = spilled.batches(number)
                 if sizes[number] <= self.piece_bytes:
                     yield HashPart(rows, fits=True)
-                elif same.is_one(number) or is_last:
-                    yield HashPart(rows, fits=not same.is_one(number))
+                elif is_one[number] or is_last:
+                    yield HashPart(rows, fits=not is_one[number])
                 else:
                     yield from self.parts(rows, hashes_of, depth=depth + 1)
 
@@ -88,27 +93,6 @@ def _next_bits(hashes: RowHashes, depth: int) -> NDArray[np.int32]:
     # From the top, because a reduce partition is the lower bits: by those, all rows would be in one part.
     shift = max(_HASH_BITS - (depth + 1) * _PART_BITS, 0)
     return (hashes.high >> np.uint64(shift) & np.uint64(_NUM_PARTS - 1)).astype(np.int32)
-
-
-class _SameHashes:
-    """The first hash of each part, and whether all others equal it."""
-
-    def __init__(self) -> None:
-        self._first = RowHashes(np.zeros(_NUM_PARTS, np.uint64), np.zeros(_NUM_PARTS, np.uint64))
-        self._is_known = np.zeros(_NUM_PARTS, np.bool_)
-        self._differ = np.zeros(_NUM_PARTS, np.bool_)
-
-    def add(self, numbers: NDArray[np.int32], hashes: RowHashes) -> None:
-        found, places = np.unique(numbers, return_index=True)
-        is_new = ~self._is_known[found]
-        self._first.high[found[is_new]] = hashes.high[places[is_new]]
-        self._first.low[found[is_new]] = hashes.low[places[is_new]]
-        self._is_known[found] = True
-        first = self._first.take(numbers)
-        self._differ[numbers[(first.high != hashes.high) | (first.low != hashes.low)]] = True
-
-    def is_one(self, number: int) -> bool:
-        return not self._differ[number]
 
 
 class RowGroup(NamedTuple):

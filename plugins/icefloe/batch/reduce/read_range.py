@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
@@ -111,10 +111,6 @@ class _Survivors(NamedTuple):
         """The hashes that order rows of one identity alike in every batch."""
         return RowHashes.of_batch(self.rows.take(pa.array(positions)), key=RowHashes.PUBLIC_KEY)
 
-    def of_identity(self, positions: NDArray[np.int64]) -> "_Survivors":
-        some = self.take(positions)
-        return some._replace(last_ordinal=int(some.ordinals.max()))
-
     def take(self, positions: NDArray[np.int64]) -> "_Survivors":
         return _Survivors(
             self.rows.take(pa.array(positions)).combine_chunks(),
@@ -222,15 +218,12 @@ class GroupChanges:
             return
         keys = survivors.hashes if survivors.identities is None else survivors.identities
         order = np.lexsort((keys.low, keys.high))
-        keys = keys.take(order)
-        is_start = np.ones(len(order), np.bool_)
-        is_start[1:] = (keys.high[1:] != keys.high[:-1]) | (keys.low[1:] != keys.low[:-1])
-        for start, stop in _windows(np.flatnonzero(is_start), copies[order], most):
-            rows = order[start:stop]
-            if copies[rows].sum() <= most:
-                yield from self._paired(survivors.take(rows))
-            else:
-                yield from self._of_one(iter([survivors.of_identity(rows)]))
+        others = np.flatnonzero(np.diff(keys.high[order]) | np.diff(keys.low[order])) + 1
+        if not len(others):
+            yield from self._of_one(iter([survivors._replace(last_ordinal=int(survivors.ordinals.max()))]))
+            return
+        for half in np.split(order, [others[len(others) // 2]]):
+            yield from self._of_many(survivors.take(half))
 
     def _paired(self, survivors: _Survivors) -> Iterator[pa.RecordBatch]:
         picks, change_types = pair_updates(
@@ -292,36 +285,26 @@ class TornIdentity(ExitStack):
             yield from self._changes_of(ordinal, staged, ordinal if all_ordinals is None else all_ordinals)
 
     def _changes_of(self, ordinal: int, staged: StagedChanges, delivered_ordinal: int) -> Iterator[pa.RecordBatch]:
-        sides = [_Copies(self._spilled.batches(2 * ordinal + is_insert)) for is_insert in (0, 1)]
-        pairs = int(self._copies[ordinal].min())
-        yield from self._alone(
-            ChangeType.DELETE, sides[0].first(int(self._copies[ordinal, 0]) - pairs), delivered_ordinal, staged
+        deletes, inserts = (_Copies(self._spilled.batches(2 * ordinal + is_insert)) for is_insert in (0, 1))
+        num_deletes, num_inserts = self._copies[ordinal].tolist()
+        pairs = min(num_deletes, num_inserts)
+        groups: Sequence[tuple[Sequence[ChangeType], Iterable[Sequence[pa.RecordBatch]]]] = (
+            ([ChangeType.DELETE], zip(deletes.first(num_deletes - pairs))),
+            (
+                [ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER],
+                aligned_batches(deletes.first(pairs), inserts.first(pairs)),
+            ),
+            ([ChangeType.INSERT], zip(inserts.first(num_inserts - pairs))),
         )
-        for before, after in aligned_batches(*(side.first(pairs) for side in sides)):
-            num_pairs = before.num_rows
-            rows = pa.concat_batches([before, after])
-            picks = np.arange(2 * num_pairs).reshape(2, num_pairs).T.ravel()
-            kinds = np.tile(np.array([ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER], np.uint8), num_pairs)
-            yield from self._delivered(rows, picks, kinds, delivered_ordinal, staged)
-        yield from self._alone(ChangeType.INSERT, sides[1].rest(), delivered_ordinal, staged)
-
-    def _alone(
-        self, kind: ChangeType, batches: Iterator[pa.RecordBatch], ordinal: int, staged: StagedChanges
-    ) -> Iterator[pa.RecordBatch]:
-        for rows in batches:
-            kinds = np.full(rows.num_rows, kind, np.uint8)
-            yield from self._delivered(rows, np.arange(rows.num_rows), kinds, ordinal, staged)
-
-    def _delivered(
-        self,
-        rows: pa.RecordBatch,
-        picks: NDArray[np.int64],
-        kinds: NDArray[np.uint8],
-        ordinal: int,
-        staged: StagedChanges,
-    ) -> Iterator[pa.RecordBatch]:
-        ordinals = np.full(rows.num_rows, ordinal, np.int32)
-        return staged.batches(rows, RowHashes.of_batch(rows, key=self._hash_key), picks, kinds, ordinals)
+        for kinds, of_kinds in groups:
+            for sides in of_kinds:
+                rows = pa.concat_batches(sides)
+                # The first row of each side, then the second one.
+                picks = np.arange(rows.num_rows).reshape(len(kinds), -1).T.ravel()
+                types = np.tile(np.array(kinds, np.uint8), rows.num_rows // len(kinds))
+                ordinals = np.full(rows.num_rows, delivered_ordinal, np.int32)
+                hashes = RowHashes.of_batch(rows, key=self._hash_key)
+                yield from staged.batches(rows, hashes, picks, types, ordinals)
 
 
 class _Copies:
@@ -340,11 +323,6 @@ class _Copies:
             count -= rows.num_rows
             yield rows
 
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        if self._left is not None:
-            yield self._left
-        yield from self._chunks
-
 
 def _repeated(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows, weights, _ = BlockRows.of(batch)
@@ -357,18 +335,6 @@ def _repeated(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def _rows_at_once(rows: pa.RecordBatch) -> int:
     return min(_MOST_ROWS, max(1, _CHUNK_BYTES * rows.num_rows // max(1, rows.nbytes)))
-
-
-def _windows(starts: NDArray[np.int64], copies: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring identities with as many copies as fit, at least one."""
-    ends = np.cumsum(np.add.reduceat(copies, starts))
-    stops = np.append(starts[1:], len(copies))
-    first = 0
-    while first < len(starts):
-        before = int(ends[first - 1]) if first else 0
-        after = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
-        yield int(starts[first]), int(stops[after - 1])
-        first = after
 
 
 def _taken(hashes: RowHashes | None, positions: NDArray[np.int64]) -> RowHashes | None:
