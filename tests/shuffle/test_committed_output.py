@@ -1,9 +1,12 @@
+from contextlib import nullcontext
+
 import pytest
 
 from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.committed_output import CorruptMapOutputError, MapOutputRecord, read_committed_output
 from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
+from support.pipelines.transfers import blocks_in_a_file_of_their_own
 
 SCHEMA = BlockRows.schema(TABLE_SCHEMA)
 P = 4
@@ -23,10 +26,13 @@ def read(store, record, schema=SCHEMA, num_partitions=P):
     return read_committed_output(store, record, schema=schema, num_partitions=num_partitions)
 
 
-def test_every_damaged_byte_and_every_truncation_of_the_index_file_is_detected(blocks_apart, store, record):
+@pytest.mark.parametrize("is_apart", [False, True], ids=["one file", "two files"])
+def test_every_damaged_byte_and_every_truncation_of_the_index_is_detected(store, is_apart):
+    with blocks_in_a_file_of_their_own() if is_apart else nullcontext():
+        record = commit_rows(store, some_rows(20, num_partitions=P, ordinals=2), num_partitions=P)
     key = record.index.key
     whole = store.objects[key]
-    for position in range(len(whole)):
+    for position in range(record.index.size_bytes):
         store.flip(key, position)
         with pytest.raises(CorruptMapOutputError):
             read(store, record)

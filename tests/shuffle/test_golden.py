@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.documents import dump_document, load_document
+from icefloe.documents import dump_document
 from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import CoalescePlan, ReduceRange
 from icefloe.shuffle.committed_output import CorruptMapOutputError, MapOutputLog, MapOutputRecord, read_committed_output
@@ -227,21 +227,6 @@ def test_a_hash_partition_has_the_hashes_of_its_rows(is_spilled: bool) -> None:
             )
             if row % H == partition
         ]
-
-
-def test_statistics_count_rows_and_hashes_and_ranges_go_on() -> None:
-    number = P + H
-    data = golden(HASH_ROWS, "0.0.a.index")[8 * (number + 1) :]
-    _, _, blocks, count = struct.unpack_from(">4sIII", data)
-    entries = list(struct.iter_unpack(">iiqqQQ", data[16 : 16 + 40 * count]))
-    sums = [sum(each[2] for each in entries if (each[0] >= P) is is_hash) for is_hash in (False, True)]
-    assert (blocks, sums) == (number, [12, 12])
-    record = json.loads(golden(HASH_ROWS, "0.0"))
-    assert (record["version"], record["rows"], record["hash_partitions"]) == (1, 12, H)
-    plan = load_document(CoalescePlan, golden(HASH_ROWS, "ranges.json"), what="ranges.json")
-    assert (plan.version, [each.range_id for each in plan.all_ranges]) == (1, [0, 1, 2, 3])
-    assert [(each.start, each.stop) for each in plan.hash_ranges] == [(4, 5), (5, 6)]
-    assert struct.unpack_from(">4sII", golden(HASH_ROWS, "0.extents"))[2] == 4
 
 
 @pytest.mark.parametrize("hash_partitions", [0, 3])

@@ -1,7 +1,4 @@
-import subprocess
-import sys
 import tempfile
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -108,30 +105,6 @@ def test_spills_go_to_all_folders_in_turn_and_leave_nothing(tmp_path, monkeypatc
         assert max(sizes) < 2 * min(sizes)
         writer.commit()
     assert [list(folder.iterdir()) for folder in folders] == [[], []]
-
-
-SPILLS = """
-import resource, sys
-from shuffle.test_map_output import MemoryStore, expected_partitions, open_writer, partitions_of
-from shuffle.shuffled_rows import some_rows
-
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-store = MemoryStore()
-with open_writer(store, memory_bytes=1) as writer:
-    for start in range(300):
-        some_rows(5, num_partitions=4, first_id=5 * start).write(writer)
-    record = writer.commit()
-    assert len(writer._rows._runs) == 300
-print(sum(map(len, partitions_of(store, record, 4).values())))
-"""
-
-
-@pytest.mark.slow
-def test_hundreds_of_spills_need_no_more_open_files_than_a_process_may_have(tmp_path):
-    paths = [str(Path(__file__).parents[1]), *sys.path]
-    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {paths!r}\n{SPILLS}", str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (ended.stdout, ended.stderr[-800:]) == ("1500\n", "")
 
 
 def test_a_local_disk_that_cannot_be_written_commits_nothing(tmp_path, monkeypatch):

@@ -120,9 +120,8 @@ def committed(counts):
     counts=st.lists(st.integers(0, 40), min_size=1, max_size=6),
     bounds=st.sets(st.integers(1, P - 1), max_size=4),
     group_blocks=st.integers(1, 40),
-    window_blocks=st.integers(1, 40),
 )
-def test_each_range_gets_exactly_its_blocks_whatever_goes_to_disk(counts, bounds, group_blocks, window_blocks):
+def test_each_range_gets_exactly_its_blocks_whatever_goes_to_disk(counts, bounds, group_blocks):
     store, records, outputs = committed(counts)
     edges = [0, *sorted(bounds), P]
     ranges = [
@@ -130,7 +129,6 @@ def test_each_range_gets_exactly_its_blocks_whatever_goes_to_disk(counts, bounds
     ]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(extents_module, "_GROUP_BLOCKS", group_blocks)
-        patched.setattr(extents_module, "_WINDOW_BLOCKS", window_blocks)
         planned = planned_extents(store, records, ranges, table_schema=TABLE_SCHEMA, num_partitions=P)
     assert [(each.range_id, each.start, each.stop) for each in planned] == [
         (each.range_id, each.start, each.stop) for each in ranges

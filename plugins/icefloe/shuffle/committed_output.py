@@ -164,16 +164,6 @@ class MapOutputRecord:
         return record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoidRecord:
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    version: Literal[1] = 1
-    map_id: int
-    generation: int
-    reason: str
-
-
 def schema_fingerprint(schema: pa.Schema) -> str:
     """32 hex digits of names, types, nullability and order of the fields, not of metadata.
 
@@ -318,8 +308,8 @@ class MapOutputLog:
         """Voids a generation, so that it does not count; repeating it has no further effect."""
         # First, so that nobody who finds no voids.json misses a void that was there.
         self._store.create(_VOIDS, _VOIDS_DOCUMENT)
-        void = VoidRecord(map_id=map_id, generation=generation, reason=reason)
-        if self._store.create(_void_key(map_id, generation), dump_document(void)):
+        void = dump_document({"version": 1, "map_id": map_id, "generation": generation, "reason": reason})
+        if self._store.create(_void_key(map_id, generation), void):
             logger.warning("map_output_voided map_id=%s generation=%s reason=%s", map_id, generation, reason)
 
 
@@ -366,8 +356,7 @@ def read_committed_output(
         statistics, block_crc32 = decode_statistics(entries, num_partitions=num_blocks)
     except ValueError as cause:
         raise _corrupt(record, str(cause)) from cause
-    filled = np.bincount(statistics.reduce_ids, minlength=num_blocks) > 0
-    if not np.array_equal(np.diff(offsets) > 0, filled):
+    if not np.array_equal(np.diff(offsets) > 0, statistics.partition_rows(num_blocks) > 0):
         raise _corrupt(record, "index and statistics name different reduce partitions")
     if statistics.sums(0, num_partitions) != record.ordinals:
         raise _corrupt(record, "statistics and commit record do not add up to the same")

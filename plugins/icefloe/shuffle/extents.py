@@ -95,7 +95,6 @@ def pieces_of(blocks: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
 
 _CANNOT_KEEP: Final = "the blocks of the map outputs cannot be put in order"
 _GROUP_BLOCKS: Final = 1 << 20
-_WINDOW_BLOCKS: Final = 1 << 20
 _NO_BLOCKS: Final = np.empty(0, BLOCK)
 
 
@@ -161,18 +160,15 @@ class CollectedBlocks(ExitStack):
         self._require_covered(ranges, statistics)
         if self._waiting:
             self._end_group(on_disk=False)
-        for window in self._windows(ranges):
-            loaded = [self._loaded(group, window[0].start, window[-1].stop) for group in self._groups]
-            for each in window:
-                blocks = _by_output([_within(group, window[0].start, each) for group in loaded])
-                yield RangeExtents(
-                    range_id=each.range_id,
-                    start=each.start,
-                    stop=each.stop,
-                    files=self.files,
-                    blocks=blocks,
-                    ordinals=statistics.sums(each.start, each.stop),
-                )
+        for each in ranges:
+            yield RangeExtents(
+                range_id=each.range_id,
+                start=each.start,
+                stop=each.stop,
+                files=self.files,
+                blocks=_by_output([self._read(group, each) for group in self._groups]),
+                ordinals=statistics.sums(each.start, each.stop),
+            )
 
     def write(self, store: Store, key: str, ranges: Sequence[ReduceRange]) -> None:
         """Writes the extents of all ranges, for `StoredExtents`."""
@@ -203,34 +199,13 @@ class CollectedBlocks(ExitStack):
             self._groups.append(_Group(starts=starts, blocks=_NO_BLOCKS, position=self._file.tell()))
             self._file.write(blocks.tobytes())
 
-    def _windows(self, ranges: Sequence[ReduceRange]) -> Iterator[list[ReduceRange]]:
-        """About `_WINDOW_BLOCKS` blocks, at least one range."""
-        window: list[ReduceRange] = []
-        size = 0
-        for each in ranges:
-            blocks = sum(int(group.starts[each.stop] - group.starts[each.start]) for group in self._groups)
-            if window and size + blocks > _WINDOW_BLOCKS:
-                yield window
-                window, size = [], 0
-            window.append(each)
-            size += blocks
-        if window:
-            yield window
-
-    def _loaded(self, group: _Group, start: int, stop: int) -> _Group:
-        first, last = int(group.starts[start]), int(group.starts[stop])
-        starts = group.starts[start : stop + 1] - first
+    def _read(self, group: _Group, of: ReduceRange) -> NDArray[Any]:
+        first, last = group.starts[[of.start, of.stop]].tolist()
         if group.position is None or self._file is None:
-            return _Group(starts=starts, blocks=group.blocks[first:last])
+            return group.blocks[first:last]
         with on_local_disk(_CANNOT_KEEP):
             self._file.seek(group.position + first * BLOCK.itemsize)
-            data = self._file.read((last - first) * BLOCK.itemsize)
-        return _Group(starts=starts, blocks=np.frombuffer(data, BLOCK))
-
-
-def _within(group: _Group, first_partition: int, of: ReduceRange) -> NDArray[Any]:
-    start, stop = group.starts[[of.start - first_partition, of.stop - first_partition]].tolist()
-    return group.blocks[start:stop]
+            return np.frombuffer(self._file.read((last - first) * BLOCK.itemsize), BLOCK)
 
 
 def _by_output(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -36,7 +36,7 @@ class FetchedBlock(NamedTuple):
 
     reduce_id: int
     map_id: int
-    batches: Iterable[pa.RecordBatch]  # must be read before the next block; a large block is decoded batch by batch
+    batches: Iterator[pa.RecordBatch]  # must be read before the next block; a large block is decoded batch by batch
 
 
 class _Piece(NamedTuple):
@@ -128,12 +128,10 @@ def _pieces(extents: RangeExtents, window: NDArray[np.int64]) -> list[_Piece]:
 
 def _requests(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
     """One request for each map output in the store, one for each node."""
-    requests = [[piece] for piece in pieces if not node_of(piece.file)]
-    of_node: dict[str, list[_Piece]] = {}
+    requests: dict[str | int, list[_Piece]] = {}
     for piece in pieces:
-        if address := node_of(piece.file):
-            of_node.setdefault(address, []).append(piece)
-    return [*requests, *of_node.values()]
+        requests.setdefault(node_of(piece.file) or piece.output, []).append(piece)
+    return list(requests.values())
 
 
 def _read(store: Store, piece: _Piece) -> memoryview:
@@ -167,37 +165,26 @@ class _Block(NamedTuple):
 
     def batches(
         self, data: memoryview | BinaryIO, schema: pa.Schema, *, streamed_above_bytes: int
-    ) -> Iterable[pa.RecordBatch]:
-        """The checksum is compared before anything is decoded."""
+    ) -> Iterator[pa.RecordBatch]:
+        """The checksum is compared before anything is decoded, the number of rows at the end."""
+        place = f"the block of reduce partition {self.reduce_id}"
         if _crc32(data) != self.crc32:
-            raise self._damage(f"the block of reduce partition {self.reduce_id} does not match its checksum")
-        most = self.file.largest_block_bytes
-        if isinstance(data, memoryview) and most <= streamed_above_bytes:
-            with self._named():
+            raise self._damage(f"{place} does not match its checksum")
+        most, found = self.file.largest_block_bytes, 0
+        batches: Iterable[pa.RecordBatch]
+        try:
+            if isinstance(data, memoryview) and most <= streamed_above_bytes:
                 batches = decode_block(data, schema, max_bytes=most)
-            self._require(sum(batch.num_rows for batch in batches))
-            return batches
-        source = io.BytesIO(data) if isinstance(data, memoryview) else data
-        return self._streamed(stream_block(source, schema, max_bytes=most))
-
-    def _streamed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = 0
-        with self._named():
+            else:
+                source = io.BytesIO(data) if isinstance(data, memoryview) else data
+                batches = stream_block(source, schema, max_bytes=most)
             for batch in batches:
                 found += batch.num_rows
                 yield batch
-        self._require(found)
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
         except ValueError as cause:
             raise self._damage(f"a shuffle block of {self.size_bytes} bytes: {cause}") from cause
-
-    def _require(self, rows: int) -> None:
-        if rows != self.rows:
-            raise self._damage(f"the block of reduce partition {self.reduce_id} has {rows} rows, expected {self.rows}")
+        if found != self.rows:
+            raise self._damage(f"{place} has {found} rows, expected {self.rows}")
 
     def _damage(self, reason: str) -> CorruptMapOutputError:
         """Of all files at a node: one that changed a byte is not asked for others, at the cost of more rounds."""
@@ -237,19 +224,13 @@ def _read_from_node(machine: Machine, files: Sequence[ShuffledFile], wanted: Seq
     return found
 
 
-def found_or_lost(answers: Iterable[list[memoryview] | CorruptMapOutputError]) -> list[list[memoryview]]:
-    found: list[list[memoryview]] = []
-    losses: list[CorruptMapOutputError] = []
-    for answer in answers:
-        if isinstance(answer, CorruptMapOutputError):
-            losses.append(answer)
-        else:
-            found.append(answer)
+def found_or_lost(answers: Sequence[list[memoryview] | CorruptMapOutputError]) -> list[list[memoryview]]:
+    losses = [each for each in answers if isinstance(each, CorruptMapOutputError)]
     if losses:
         first, nodes = losses[0], tuple(node for each in losses for node in each.nodes or ())
         said = "; ".join(each.reason for each in losses)
         raise first.restated("; ".join(each.sentence for each in losses), reason=said, nodes=nodes) from first
-    return found
+    return [each for each in answers if not isinstance(each, CorruptMapOutputError)]
 
 
 def node_of(file: ShuffledFile) -> str:
