@@ -95,19 +95,14 @@ def test_the_last_answer_is_shown_with_the_error_of_a_failed_look() -> None:
         assert (found.value, found.sentence) == ("before", "the store timed out; the page looks again")
 
 
-@pytest.mark.parametrize(
-    "place", ["icefloe.patience.BegunThread.start", "icefloe.orchestration.page.checkpoint_reader._size_bytes"]
-)
-def test_a_look_that_lacks_a_thread_or_memory_has_failed_and_is_made_again(
-    monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+def test_a_look_that_lacks_a_thread_has_failed_and_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def starve(_: object) -> None:
         raise MemoryError("the system lets this process start no further thread")
 
     cache = DocumentCache(fresh_seconds=0, deadline_seconds=30)
     assert ask(cache, {"a": lambda: 1})["a"].value == 1
     with monkeypatch.context() as starved:
-        starved.setattr(place, starve)
+        starved.setattr("icefloe.patience.BegunThread.start", starve)
         found = ask(cache, {"a": lambda: 2})["a"]
     assert found.value == 1
     assert (found.sentence or "").startswith("a could not be read (MemoryError): ")
@@ -143,23 +138,10 @@ def test_only_a_document_that_was_read_counts_for_long(missing: object) -> None:
     assert [ask(patient, {"a": look})["a"].value for _ in range(2)] == [None, None]
 
 
-def test_documents_make_room_for_new_ones_by_their_size() -> None:
-    cache = DocumentCache(fresh_seconds=60, deadline_seconds=30, max_bytes=100_000)
+def test_the_oldest_document_makes_room_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icefloe.orchestration.page.checkpoint_reader._MAX_ENTRIES", 2)
+    cache = DocumentCache(fresh_seconds=60, deadline_seconds=30)
     looks: list[str] = []
-
-    def look(key: str) -> list[str]:
-        looks.append(key)
-        return [key * 1000 for _ in range(40)]
-
     for key in ("a", "b", "c", "a", "c"):
-        assert ask(cache, {key: partial(look, key)})[key].value is not None
+        assert ask(cache, {key: partial(looks.append, key)})[key].sentence is None
     assert looks == ["a", "b", "c", "a"]
-
-
-def test_a_document_larger_than_all_the_memory_is_not_kept() -> None:
-    cache = DocumentCache(fresh_seconds=60, deadline_seconds=30, max_bytes=100_000)
-    assert ask(cache, {"b": lambda: "small"})["b"].value == "small"
-    found = ask(cache, {"a": lambda: {"nested": ["x" * 200_000]}})["a"]
-    assert found.value is None
-    assert (found.sentence or "").startswith("a is too large for the page: 200,")
-    assert ask(cache, {"b": lambda: "read again"})["b"].value == "small"

@@ -28,14 +28,6 @@ logger = logging.getLogger(__name__)
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
-_CHANGES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "each": "of each step",
-        "net": "net, over each batch",
-        "upsert": "net, over each batch, without the rows before updates",
-        "append_only": "of each step, inserts alone",
-    }
-)
 TASK_PAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "wait_for_snapshot": "Succeeds when a batch is open or the table has a new snapshot. Under `@continuous` it "
@@ -87,35 +79,25 @@ delivered before is not delivered again: the `commit` of such a run is skipped.
 
 def broken_page(path: Path, sentence: str) -> str:
     """The page of a file that makes no DAG."""
-    quoted = "\n".join(f"> {_escaped(line)}\n>" for line in sentence.split("\n"))
+    quoted = "\n".join(f"> {line}\n>" for line in _MARKDOWN.sub(r"\\\1", sentence).split("\n"))
     return (
         f"**{path.name}** makes no DAG until it is corrected:\n\n{quoted}\n\nCheck it with `icefloe validate {path}`.\n"
     )
 
 
-def _facts(pipeline: Pipeline, path: Path, *, below: str | None = None) -> str:
+def _facts(pipeline: Pipeline, path: Path, *, below: str = "") -> str:
+    staged = "staged as files in" if pipeline.delivers else "files in"
     catalog = pipeline.catalog if isinstance(pipeline.catalog, str) else pipeline.catalog.get("name", "default")
     rows = {
         "Table": f"`{pipeline.table}`, branch `{pipeline.branch}`, catalog `{catalog}`",
-        "Changes": _CHANGES[pipeline.changes],
-        "Sink": _sink_text(pipeline, below),
+        "Changes": f"`{pipeline.changes}`",
+        "Sink": f"`{pipeline.sink.type}`, {staged} `{pipeline.changes_folder.path}{below}`",
         "Schedule": "by hand" if below else f"`{_schedule(pipeline)}`",
         "Engine": pipeline.engine,
         "Storage": f"`{pipeline.storage}`",
         "Pipeline file": f"`{path.name}`",
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
-
-
-def _sink_text(pipeline: Pipeline, below: str | None) -> str:
-    folder = f"`{pipeline.changes_folder.path}{below or ''}`"
-    if not pipeline.delivers:
-        return f"{pipeline.sink.type}: {folder}"
-    return f"staged as files in {folder}" if below else f"{pipeline.sink.type}, staged as files in {folder}"
-
-
-def _escaped(line: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", line)
 
 
 def _schedule(pipeline: Pipeline) -> str:

@@ -3,14 +3,13 @@
 import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from icefloe.batch.context.session import batch_url
@@ -30,8 +29,7 @@ Key = TypeVar("Key")
 
 _THREADS: Final = 16
 _RETRY_SECONDS: Final = 30.0
-_MAX_ENTRIES: Final = 5_000
-_MAX_BYTES: Final = 64 << 20
+_MAX_ENTRIES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +49,9 @@ class Look:
     lane: str = ""  # its store or catalog; a silent one holds up only its own lane
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
+class _Known(NamedTuple):
     found: Found
     counts_until: float
-    size_bytes: int
 
 
 class DocumentCache:
@@ -68,17 +64,14 @@ class DocumentCache:
         deadline_seconds: float,  # wait of a call for all its looks; 0: no wait, and no sentence meanwhile
         threads: int = _THREADS,  # looks at once in each lane; one that hangs holds its thread and is not repeated
         retry_seconds: float = _RETRY_SECONDS,  # for a missing document, which may be written, or a failed look
-        max_bytes: int = _MAX_BYTES,  # of documents. The oldest ones make room; a larger one is not kept.
     ) -> None:
         self._fresh_seconds = fresh_seconds
         self._retry_seconds = min(fresh_seconds, retry_seconds)
         self._deadline_seconds = deadline_seconds
         self._lanes = Lanes(threads=threads, name="icefloe-page")
-        self._max_bytes = max_bytes
         self._lock = Lock()
         self._under_way: dict[str, Future[Found]] = {}
         self._known: dict[str, _Known] = {}
-        self._known_bytes = 0
 
     def get(self, looks: Mapping[Key, Look]) -> dict[Key, Found]:
         """The answer of each look, by its key. All looks begin at once; the call waits no longer than the deadline."""
@@ -99,42 +92,30 @@ class DocumentCache:
                 return self._under_way[key]
         except MemoryError as error:
             # There is no thread for it.
-            self._run(key, partial(_fail, error))
+            self._remember(key, _unread(key, error))
             return None
 
     def _run(self, key: str, look: Callable[[], object]) -> Found:
         try:
-            found, size_bytes = _found(key, look)
-            if size_bytes > self._max_bytes:
-                sentence = f"{key} is too large for the page: {size_bytes:,} bytes in memory"
-                found, size_bytes = Found(sentence=sentence), 0
-            return self._remembered(key, found, size_bytes)
+            return self._remember(key, _found(key, look))
         finally:
             # A look that ended in any other way would be under way for ever, and its error the answer to every call.
             with self._lock:
                 self._under_way.pop(key, None)
 
-    def _remembered(self, key: str, found: Found, size_bytes: int) -> Found:
+    def _remember(self, key: str, found: Found) -> Found:
         with self._lock:
-            before = self._forget(key)
+            before = self._known.pop(key, None)
             # A failed look takes nothing off the page: the document that is known stays, next to the error.
             if before is not None and found.value is None and found.sentence is not None:
-                found, size_bytes = replace(found, value=before.found.value), before.size_bytes
-            # Answers are taken out and put in again, so the oldest ones come first.
-            while self._known and (
-                len(self._known) >= _MAX_ENTRIES or self._known_bytes + size_bytes > self._max_bytes
-            ):
-                self._forget(next(iter(self._known)))
+                found = replace(found, value=before.found.value)
+            # Answers are taken out and put in again, so the oldest one comes first.
+            if len(self._known) >= _MAX_ENTRIES:
+                self._known.pop(next(iter(self._known)))
             is_whole = found.value is not None and found.sentence is None
             seconds = self._fresh_seconds if is_whole else self._retry_seconds
-            self._known[key] = _Known(found=found, counts_until=time.monotonic() + seconds, size_bytes=size_bytes)
-            self._known_bytes += size_bytes
+            self._known[key] = _Known(found, time.monotonic() + seconds)
         return found
-
-    def _forget(self, key: str) -> _Known | None:
-        known = self._known.pop(key, None)
-        self._known_bytes -= 0 if known is None else known.size_bytes
-        return known
 
     def _answer(self, key: str, future: Future[Found] | None) -> Found:
         if future is not None and future.done():
@@ -149,38 +130,22 @@ class DocumentCache:
         return Found(sentence=f"{key} did not answer within {seconds:g} seconds; the page looks again")
 
 
-def _fail(error: MemoryError) -> None:
-    raise error
-
-
-def _found(key: str, look: Callable[[], object]) -> tuple[Found, int]:
+def _found(key: str, look: Callable[[], object]) -> Found:
     try:
-        value = look()
-        return Found(value=value), _size_bytes(value)
+        return Found(value=look())
     except TransientError as error:
-        return Found(sentence=f"{error.sentence}; the page looks again"), 0
+        return Found(sentence=f"{error.sentence}; the page looks again")
     except IcefloeError as error:
-        return Found(sentence=error.sentence), 0
+        return Found(sentence=error.sentence)
     except Exception as error:  # noqa: BLE001 - a store or catalog must not take the page along
-        # The words of an error that is not ours may hold a secret, and its readers are many: its kind says enough.
-        kind = type(error).__name__
-        logger.warning("%s could not be read: %s", key, kind)
-        sentence = f"{key} could not be read ({kind}): run `icefloe status` on a machine that reaches the store"
-        return Found(sentence=sentence), 0
+        return _unread(key, error)
 
 
-def _size_bytes(value: object) -> int:
-    """Approximate size in memory; without recursion, because documents nest to any depth."""
-    total, unvisited = 0, [value]
-    while unvisited:
-        each = unvisited.pop()
-        total += sys.getsizeof(each)
-        if isinstance(each, Mapping):
-            unvisited += each.keys()
-            unvisited += each.values()
-        elif isinstance(each, list | tuple):
-            unvisited += each
-    return total
+def _unread(key: str, error: Exception) -> Found:
+    # The words of an error that is not ours may hold a secret, and its readers are many: its kind says enough.
+    kind = type(error).__name__
+    logger.warning("%s could not be read: %s", key, kind)
+    return Found(sentence=f"{key} could not be read ({kind}): run `icefloe status` on a machine that reaches the store")
 
 
 _STATUS: Final = "status.json"

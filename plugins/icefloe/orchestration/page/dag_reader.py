@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from threading import Lock
 from typing import Any, Final, TypeAlias
 
 from airflow.models.dag import DagModel, DagTag
@@ -13,7 +12,7 @@ from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, selectinload
 
 from icefloe.orchestration.tasks.failures import TROUBLE
 from icefloe.orchestration.tasks.task_documents import PipelineFacts
@@ -50,7 +49,6 @@ class RunState:
     run_id: str
     state: str
     started_at: datetime | None = None
-    ended_at: datetime | None = None
     conf: Mapping[str, object] = field(default_factory=dict)
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
 
@@ -90,51 +88,9 @@ class DagState:
         """The newest run."""
         return self.runs[0] if self.runs else None
 
-    @property
-    def last_finished_run(self) -> RunState | None:
-        """The newest run that has ended."""
-        return next((run for run in self.runs if not run.is_unfinished), None)
-
 
 StatusDocument: TypeAlias = Mapping[str, Any]
 """The JSON of a `PipelineStatus`."""
-
-
-class FactsCache:
-    """Facts of DAGs: parsing 200 serialized DAGs takes a second, comparing their hashes a millisecond."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[str, PipelineFacts]] = {}
-        self._lock = Lock()
-
-    def of(self, session: Session, dag_ids: list[str]) -> Mapping[str, PipelineFacts]:
-        """The facts of each DAG; empty if never serialized."""
-        hashes = _latest_hashes(session, dag_ids)
-        with self._lock:
-            known = dict(self._known)
-        # Parsed while nothing is locked: two requests may parse the same DAG, but none waits for the other.
-        changed = [dag_id for dag_id, dag_hash in hashes.items() if known.get(dag_id, ("",))[0] != dag_hash]
-        for dag_id in changed:
-            serialized = SerializedDagModel.get(dag_id, session=session)
-            facts = PipelineFacts() if serialized is None else PipelineFacts.of(_task_documents(serialized.data))
-            known[dag_id] = (hashes[dag_id], facts)
-        with self._lock:
-            self._known = known
-        return {dag_id: known[dag_id][1] if dag_id in known else PipelineFacts() for dag_id in dag_ids}
-
-
-def _latest_hashes(session: Session, dag_ids: list[str]) -> dict[str, str]:
-    model = SerializedDagModel
-    latest = (
-        select(model.dag_id, func.max(model.created_at).label("created_at"))
-        .where(model.dag_id.in_(dag_ids))
-        .group_by(model.dag_id)
-        .subquery()
-    )
-    rows = select(model.dag_id, model.dag_hash).join(
-        latest, (latest.c.dag_id == model.dag_id) & (latest.c.created_at == model.created_at)
-    )
-    return {row.dag_id: row.dag_hash for row in session.execute(rows)}
 
 
 def _task_documents(data: Any) -> dict[str, str]:
@@ -158,7 +114,7 @@ class DagReader:
     """Reads any number of DAGs by a few queries; a pipeline's facts once per version of its DAG."""
 
     def __init__(self) -> None:
-        self._facts = FactsCache()
+        self._known: dict[str, tuple[str, PipelineFacts]] = {}
 
     def dag_ids(self, session: Session) -> list[str]:
         """All DAGs that are ours."""
@@ -170,11 +126,11 @@ class DagReader:
 
     def dags(self, session: Session, dag_ids: Collection[str], *, runs: int = _RUNS) -> list[DagState]:
         """Our DAGs among the given ones, by id, with their newest runs."""
-        models = session.scalars(_ours(select(DagModel))).all()
+        models = session.scalars(_ours(select(DagModel)).options(selectinload(DagModel.tags))).all()
         models = sorted((model for model in models if model.dag_id in dag_ids), key=lambda model: model.dag_id)
         ours = [model.dag_id for model in models]
-        facts = self._facts.of(session, ours)
-        tags = _tags(session, ours)
+        facts = self._facts(session, ours)
+        tags = {model.dag_id: {tag.name for tag in model.tags} for model in models}
         by_dag = _runs(session, ours, runs)
         return [
             DagState(
@@ -191,6 +147,20 @@ class DagReader:
             for model in models
         ]
 
+    def _facts(self, session: Session, dag_ids: list[str]) -> Mapping[str, PipelineFacts]:
+        """The facts of each DAG; empty if never serialized."""
+        # Parsing 200 serialized DAGs takes a second, comparing their hashes a millisecond.
+        model, facts = SerializedDagModel, dict[str, PipelineFacts]()
+        hashes = select(model.dag_id, model.dag_hash).where(model.dag_id.in_(dag_ids)).order_by(model.created_at)
+        for dag_id, dag_hash in {row.dag_id: row.dag_hash for row in session.execute(hashes)}.items():
+            known = self._known.get(dag_id)
+            if known is None or known[0] != dag_hash:
+                serialized = model.get(dag_id, session=session)
+                of_dag = PipelineFacts() if serialized is None else PipelineFacts.of(_task_documents(serialized.data))
+                known = self._known[dag_id] = dag_hash, of_dag
+            facts[dag_id] = known[1]
+        return {dag_id: facts.get(dag_id, PipelineFacts()) for dag_id in dag_ids}
+
     def run(self, session: Session, dag_id: str, run_id: str) -> RunState | None:
         """One run, or None."""
         row = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
@@ -199,13 +169,6 @@ class DagReader:
 
 def _ours(rows: Any) -> Any:
     return rows.join(DagTag, DagTag.dag_id == DagModel.dag_id).where(DagTag.name == _TAG, DagModel.is_stale.is_(False))
-
-
-def _tags(session: Session, dag_ids: list[str]) -> Mapping[str, set[str]]:
-    tags: dict[str, set[str]] = defaultdict(set)
-    for dag_id, name in session.execute(select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(dag_ids))):
-        tags[dag_id].add(name)
-    return tags
 
 
 def _runs(session: Session, dag_ids: list[str], newest: int) -> Mapping[str, list[RunState]]:
@@ -244,7 +207,6 @@ def _with_tasks(session: Session, rows: Iterable[Any]) -> list[RunState]:
             run_id=run.run_id,
             state=str(run.state),
             started_at=run.start_date,
-            ended_at=run.end_date,
             conf=run.conf or {},
             tasks=tasks[run.id],
         )

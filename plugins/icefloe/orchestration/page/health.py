@@ -97,7 +97,7 @@ def health_of(dag: DagState, status: StatusDocument | None, *, now: datetime) ->
         return _failed(dag, run, failed, status)
     retrying = _first(run, _RETRYING)
     if retrying is not None and not _is_held(dag, run):
-        return _told(State.RETRYING, run, retrying, _sentence(retrying, status) or _try_again(retrying))
+        return _told(State.RETRYING, run, retrying, _why_again(retrying, status))
     if run.is_unfinished:
         return _under_way(dag, run, status, now)
     return _idle(dag, status, schedule_stall(dag, status, now))
@@ -111,13 +111,13 @@ def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: dateti
         return Health(state=State.PAUSED, sentence="The DAG is paused: a run is queued and waits.", run_id=run.run_id)
     if _is_held(dag, run):
         retrying = _first(run, _RETRYING)
-        why = None if retrying is None else _sentence(retrying, status) or _try_again(retrying)
-        held = "The DAG is paused in the middle of a run: switch it on to finish it."
-        return _told(State.BEHIND, run, task or retrying, f"{held} {why}" if why else held)
+        why = "" if retrying is None else f" {_why_again(retrying, status)}"
+        held = f"The DAG is paused in the middle of a run: switch it on to finish it.{why}"
+        return _told(State.BEHIND, run, task or retrying, held)
     stall = queue_stall(task, now)
     if stall is not None:
         return replace(_told(State.RUNNING, run, task, stall), is_stalled=True)
-    before = dag.last_finished_run
+    before = next((each for each in dag.runs if not each.is_unfinished), None)
     trouble = status.get("trouble") or {}
     again = trouble.get("sentence") if before is not None and before.state == "failed" else None
     what = f"{task.task_id} is {task.state}" if task is not None else f"the run is {run.state}"
@@ -183,8 +183,9 @@ def _sentence(task: TaskState, status: StatusDocument) -> str | None:
     return trouble["sentence"] if trouble and trouble.get("phase") == task.task_id else None
 
 
-def _try_again(task: TaskState) -> str:
-    return f"Try {task.try_number} of {task.max_tries + 1} of {task.task_id} failed; its log says why."
+def _why_again(task: TaskState, status: StatusDocument) -> str:
+    tried = f"Try {task.try_number} of {task.max_tries + 1} of {task.task_id} failed; its log says why."
+    return _sentence(task, status) or tried
 
 
 def _told(state: State, run: RunState, task: TaskState | None, sentence: str | None) -> Health:

@@ -27,7 +27,7 @@ from icefloe.orchestration.page.pipeline_page import (
     shown_batches,
 )
 from icefloe.pipeline.model import Pipeline
-from icefloe.units import id_json, natural, now_text, time_of_ms
+from icefloe.units import natural, now_text, time_of_ms
 
 _LOOK_SECONDS: Final = 30.0
 _THREADS: Final = 2
@@ -95,7 +95,6 @@ def history_document(history: History, branch: str) -> dict[str, Any]:
     listed = [
         {
             "snapshot_id": str(snapshot.snapshot_id),
-            "parent_snapshot_id": id_json(snapshot.parent_snapshot_id),
             "at": time_of_ms(snapshot.timestamp_ms),
             "operation": None if snapshot.summary is None else snapshot.summary.operation.value,
             **{ours: natural(figures.get(theirs, "")) for theirs, ours in _FIGURES.items()},

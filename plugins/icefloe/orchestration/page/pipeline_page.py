@@ -79,7 +79,6 @@ def _backfill(dag_id: str, run: RunState) -> dict[str, Any]:
         "state": run.state,
         "range": {key: value for key, value in run.conf.items() if value not in (None, "")},
         "started_at": None if run.started_at is None else run.started_at.isoformat(),
-        "ended_at": None if run.ended_at is None else run.ended_at.isoformat(),
         "backfill_id": run.result("plan").get("backfill_id"),
         "was_delivered_before": bool(run.result("plan").get("was_delivered_before")),
         "counts": run.result("commit").get("counts"),
@@ -124,7 +123,9 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
         "sink": None if pipeline is None else _sink(pipeline, status),
         "schedule": dag.schedule,
         "is_paused": dag.is_paused,
-        **_health(health),
+        **asdict(health),
+        "needs_somebody": health.needs_somebody,
+        "since": None if health.since is None else health.since.isoformat(),
         "next_run_at": None if dag.next_run_at is None or dag.is_paused else dag.next_run_at.isoformat(),
         "checkpoint_sentence": found.sentence,
         "table_sentence": None if look is None else look.sentence,
@@ -161,8 +162,3 @@ def _ways_out(dag: DagState, health: Health, status: StatusDocument) -> list[dic
     if status.get("lag_snapshots") is None and status.get("cursor_snapshot_id") is not None:
         return [{"text": "If the history is gone, begin from scratch:", "command": f"icefloe reset {name}"}]
     return []
-
-
-def _health(health: Health) -> dict[str, Any]:
-    since = None if health.since is None else health.since.isoformat()
-    return {**asdict(health), "needs_somebody": health.needs_somebody, "since": since}

@@ -90,7 +90,7 @@ class PipelineFacts:
     def of(cls, task_documents: Mapping[str, str]) -> Self:
         """The facts in tasks' ``doc_json``; empty if another release wrote them."""
         for text in task_documents.values():
-            document = _loaded(text)
+            document = json.loads(text)
             if document.get("version") != 1:
                 continue
             if "sentence" in document:
@@ -114,14 +114,6 @@ def pipeline_facts_document(pipeline: Pipeline) -> str:
 def broken_document(path: Path, sentence: str) -> str:
     """The fault of a broken file."""
     return json.dumps({"version": 1, "path": str(path), "sentence": sentence}, sort_keys=True)
-
-
-def _loaded(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def pipeline_to_mapping(pipeline: Pipeline) -> dict[str, Any]:
