@@ -1,5 +1,6 @@
 """The key of a row on the command line, and the filter that finds the row."""
 
+import math
 from collections.abc import Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -68,6 +69,7 @@ def found_by(key: RowKey, schema: TableSchema, batch: pa.RecordBatch) -> list[bo
         (DoubleType(), "1e16", 1e16, 1.0),
         (DoubleType(), "5e-324", 5e-324, 0.0),
         (DoubleType(), "-0.25", -0.25, 0.25),
+        (DoubleType(), "-inf", -math.inf, 0.0),
         (FloatType(), "0.1", 0.1, 0.2),
         (FloatType(), "1e-40", 1e-40, 0.0),
         (DecimalType(38, 10), "0.0000000001", Decimal("0.0000000001"), Decimal(0)),
@@ -111,7 +113,6 @@ def test_parts_of_the_name_of_a_nested_column_are_quoted_one_by_one() -> None:
         (StringType(), "a\\", "id"),
         (StringType(), "a\tb", "id"),
         (DoubleType(), "nan", "id"),
-        (DoubleType(), "-inf", "id"),
         (LONG, "4", "a\\b"),
     ],
     ids=repr,

@@ -44,7 +44,7 @@ def test_markup_and_control_characters_of_others_are_text(name: str, told: str) 
 def test_progress_is_silent_if_nobody_looks() -> None:
     shown, out, err = screen()
     activity = Activity(Console(file=err, quiet=True))
-    with shown.under_way("planning"), activity.under_way("shuffle_write"):
+    with shown.under_way("planning"), activity, activity.under_way("shuffle_write"):
         activity.report(3, 7)
     assert (out.getvalue(), err.getvalue()) == ("", "")
 
@@ -52,14 +52,16 @@ def test_progress_is_silent_if_nobody_looks() -> None:
 def test_each_thing_has_a_bar_of_its_own_once_it_is_known_how_much_there_is_to_do() -> None:
     first, second = io.StringIO(), io.StringIO()
     shown = Console(file=first, force_terminal=True, width=100)
-    activity = Activity(shown)
-    with activity.under_way("shuffle_write [1]"):
-        before = first.getvalue()
-        activity.report(7, 7)
-    assert ("shuffle_write [1]" in before, "/7" in before, "7/7" in first.getvalue()) == (True, False, True)
-    shown.file = second
-    with activity.under_way("coalesce"):
-        pass
+    with Activity(shown) as activity:
+        with activity.under_way("shuffle_write [1]"):
+            activity.refresh()
+            before = first.getvalue()
+            activity.report(7, 7)
+            activity.refresh()
+        assert ("shuffle_write [1]" in before, "/7" in before, "7/7" in first.getvalue()) == (True, False, True)
+        shown.file = second
+        with activity.under_way("coalesce"):
+            activity.refresh()
     assert ("coalesce" in second.getvalue(), "7/7" in second.getvalue()) == (True, False)
 
 

@@ -18,14 +18,12 @@ from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline
 
 logger = logging.getLogger(__name__)
 
-TABLE_IS_MISSING: Final = (UnknownTableError,)
-"""The errors of a table or branch that a pipeline with ``wait_for_table`` waits for."""
 _BOUNDS: Final = ("after_snapshot_id", "up_to_snapshot_id", "after_timestamp", "up_to_timestamp")
 
 
 def awaited(pipeline: Pipeline) -> suppress:
     """Leaves a block at a missing table or branch that the pipeline waits for."""
-    return suppress(*(TABLE_IS_MISSING if pipeline.wait_for_table else ()))
+    return suppress(*((UnknownTableError,) if pipeline.wait_for_table else ()))
 
 
 def load_named_pipeline(arguments: Namespace) -> Pipeline:

@@ -13,16 +13,11 @@ from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus, status_of
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import BatchOutcome, OffsetRecord
-from icefloe.cli.pipeline_session import (
-    TABLE_IS_MISSING,
-    load_named_pipeline,
-    open_checkpoint,
-    open_session,
-    places_here,
-)
+from icefloe.cli.pipeline_session import awaited, load_named_pipeline, open_checkpoint, open_session, places_here
 from icefloe.cli.screen import Screen
 from icefloe.documents import dump_document
 from icefloe.errors import IcefloeError, UsageError
+from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import History
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
@@ -63,7 +58,7 @@ def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
     try:
         session = open_session(pipeline)
         History.of(session.table).head(pipeline.branch)
-    except TABLE_IS_MISSING as error:
+    except UnknownTableError as error:
         if pipeline.wait_for_table:
             return session, error.sentence
         raise
@@ -72,10 +67,10 @@ def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
 
 def _trouble(session: PipelineSession) -> str | None:
     try:
-        TableCheck(session=session).next_batch_number()
+        with awaited(session.pipeline):
+            TableCheck(session=session).next_batch_number()
     except IcefloeError as error:
-        is_awaited = session.pipeline.wait_for_table and isinstance(error, TABLE_IS_MISSING)
-        return None if is_awaited else error.sentence
+        return error.sentence
     return None
 
 

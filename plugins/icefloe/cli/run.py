@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_range import RequestedRange
@@ -26,34 +26,26 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json, time_of_ms
 
 
-class Activity:
-    """Shows one thing at a time, unless ``console`` is quiet."""
+class Activity(Progress):
+    """Shows one thing at a time, with its time and the tasks that are done, unless ``console`` is quiet."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._shown: tuple[Progress, TaskID] | None = None
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        super().__init__(*columns, TimeElapsedColumn(), console=console, transient=True, disable=console.quiet)
 
     @contextmanager
     def under_way(self, what: str) -> Iterator[None]:
-        """Shows the work under way and its time."""
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=self._console, transient=True, disable=self._console.quiet) as bar:
-            self._shown = bar, bar.add_task(what, total=None)
-            try:
-                yield
-            finally:
-                self._shown = None
+        """Shows the work under way."""
+        shown = self.add_task(what, total=None)
+        try:
+            yield
+        finally:
+            self.remove_task(shown)
 
     def report(self, done: int, total: int) -> None:
         """Shows how many tasks are done; from any thread."""
-        if self._shown is not None:
-            bar, task = self._shown
-            bar.update(task, completed=done, total=total)
+        for shown in self.task_ids:
+            self.update(shown, completed=done, total=total)
 
 
 _CHANGES: Final = ("insert", "delete", "update_before", "update_after")
@@ -84,11 +76,11 @@ def _deliver(
     with awaited(pipeline):
         with screen.under_way("opening the table"):
             session = open_session(pipeline, takes_over=takes_over)
-        activity = Activity(screen.progress)
-        memory_bytes = session.pipeline.shuffle.memory_bytes
-        engine = LocalEngine(memory_bytes=memory_bytes, report_progress=activity.report)
-        phases = PhaseRunner.of(session.pipeline, os.environ, engine=engine)
-        done = run_batch(session, request, environ=os.environ, phases=phases, observe=activity.under_way)
+        with Activity(screen.progress) as activity:
+            memory_bytes = session.pipeline.shuffle.memory_bytes
+            engine = LocalEngine(memory_bytes=memory_bytes, report_progress=activity.report)
+            phases = PhaseRunner.of(session.pipeline, os.environ, engine=engine)
+            done = run_batch(session, request, environ=os.environ, phases=phases, observe=activity.under_way)
         return done, _left(session, done.report)
     return BatchRun(), 0
 
@@ -128,26 +120,17 @@ def _run_answer(report: BatchReport) -> dict[str, object]:
 def plan(arguments: Namespace, screen: Screen) -> None:
     """Shows the batch that ``run`` would deliver; writes nothing."""
     request, pipeline = requested_range(arguments), load_named_pipeline(arguments)
-    with screen.under_way("planning"):
-        preview = _preview(pipeline, request)
+    preview: BatchPreview | str = "nothing to do"
+    with screen.under_way("planning"), awaited(pipeline):
+        session = open_session(pipeline)
+        preview = BatchPreview.of(session, request, cores=PhaseRunner.of(session.pipeline, os.environ).cores)
     if isinstance(preview, str):
         screen.say(f"{pipeline.name}: {preview}")
         screen.answer(_NOTHING_PLANNED)
-    else:
-        _show_plan(pipeline.name, preview, screen)
-
-
-def _preview(pipeline: Pipeline, request: RequestedRange | None) -> BatchPreview | str:
-    with awaited(pipeline):
-        session = open_session(pipeline)
-        return BatchPreview.of(session, request, cores=PhaseRunner.of(session.pipeline, os.environ).cores)
-    return "nothing to do"
-
-
-def _show_plan(name: str, preview: BatchPreview, screen: Screen) -> None:
+        return
     document, refusal = _plan_document(preview), preview.refusal()
     if preview.opened_at is not None:
-        screen.say(f"{name}: batch {document['batch']} is open since {preview.opened_at}; a run resumes it")
+        screen.say(f"{pipeline.name}: batch {document['batch']} is open since {preview.opened_at}; a run resumes it")
     screen.table(document["steps"], ("change_ordinal", "commit_snapshot_id", "commit_timestamp", "kind"))
     screen.facts(document)
     if refusal is not None:

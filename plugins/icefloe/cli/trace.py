@@ -1,11 +1,9 @@
 """``icefloe trace``: what became of one row."""
 
 import json
-import math
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final, Self
 from uuid import UUID
 
@@ -70,10 +68,6 @@ class RowKey:
         """The rows of a batch with this key."""
         return batch.filter(RowHashes.among(self.columns.values(batch), self.values.columns))
 
-    def is_shown_by(self, schema: pa.Schema) -> bool:
-        """True if rows of a schema show this key."""
-        return not self.columns.missing_in(schema)
-
 
 def _value(text: str, kind: pa.DataType, name: str, schema: TableSchema) -> pa.Array:
     is_nanoseconds = pa.types.is_timestamp(kind) and kind.unit == "ns"
@@ -93,8 +87,11 @@ def _value(text: str, kind: pa.DataType, name: str, schema: TableSchema) -> pa.A
 
 
 def _condition(name: str, text: str, column: pa.Array, schema: TableSchema) -> str:
+    # In quotes, where PyIceberg reads a backslash in a name as a quote; binding gives the text the column's type.
     value: object = column[0].as_py()
-    condition = f"{_quoted(name)} {_comparison(value)}"
+    literal = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    quoted_name, quoted_value = name.replace('"', "\\"), literal.replace("'", "''")
+    condition = f"\"{quoted_name}\" = '{quoted_value}'"
     try:
         said = RowFilter.parse(condition, schema.columns, table="").compared
     except TerminalError as cause:
@@ -114,31 +111,6 @@ def _untraceable(name: str, text: str, schema: TableSchema) -> UsageError:
     )
 
 
-def _quoted(name: str) -> str:
-    """A dotted name in quotes; PyIceberg reads a backslash in quotes as a quote."""
-    return '"' + name.replace('"', "\\") + '"'
-
-
-def _comparison(value: object) -> str:
-    if isinstance(value, bool):
-        return f"= {str(value).lower()}"
-    if isinstance(value, int):
-        return f"= {value}"
-    if isinstance(value, float):
-        return f"= {_digits(value)}"
-    text = value.isoformat() if hasattr(value, "isoformat") else str(value)
-    return "= '" + text.replace("'", "''") + "'"
-
-
-def _digits(value: float) -> str:
-    """A finite number without an exponent, as filters need it.
-
-    >>> _digits(1e16), _digits(-5e-7)
-    ('10000000000000000', '-0.0000005')
-    """
-    return f"{Decimal(repr(value)):f}"
-
-
 _COLUMNS: Final = ("batch", "change_type", "commit_snapshot_id", "commit_timestamp", "row")
 
 
@@ -147,7 +119,14 @@ def trace(arguments: Namespace, screen: Screen) -> None:
     with screen.under_way("looking for the row"):
         session = open_session(load_named_pipeline(arguments))
         with session.delivery_sink() as sink, session.pipeline.with_lines():
-            document = trace_row(session, sink, arguments.key)
+            view = session.checkpoint.look()
+            if view.pipeline is None or view.cursor is None:
+                name = session.pipeline.name
+                raise UsageError(f"{name} has no batch yet; run it first", pipeline=name)
+            session = session.with_fresh_table()
+            History.of(session.table).require_same(view.cursor.snapshot)
+            traced = _Trace(session, view.pipeline.identity, arguments.key)
+            document = traced.found(sink, view.cursor.snapshot_id, committed_batches(session))
     # Of changes that are not delivered yet, the batch is a dash.
     changes = [*document["changes"], *document["pending"]]
     screen.table(changes, _COLUMNS)
@@ -180,32 +159,14 @@ def _row(change: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in change.items() if name not in ChangeColumns.ALL}
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return json.dumps(value)
-    return value if value is None or isinstance(value, str | int | float) else str(value)
-
-
-def trace_row(session: PipelineSession, sink: Sink | None, given: Sequence[str]) -> dict[str, Any]:
-    """Every change of a row, and the row in table and sink, as a document; changes nothing.
-
-    Without a sink, the files are the sink. Pending changes have no batch; a sink that was not asked has None as rows.
-    """
-    # Changes of lost files are computed again from the table's history, while its snapshots exist.
-    view = session.checkpoint.look()
-    if view.pipeline is None or view.cursor is None:
-        raise UsageError(f"{session.pipeline.name} has no batch yet; run it first", pipeline=session.pipeline.name)
-    session = session.with_fresh_table()
-    History.of(session.table).require_same(view.cursor.snapshot)
-    traced = _Trace(session, view.pipeline.identity, given)
-    return traced.found(sink, view.cursor.snapshot_id, committed_batches(session))
+def _plain(value: object) -> Any:
+    """The value as JSON has it: texts for what JSON lacks, NaN too."""
+    return json.loads(json.dumps(value, default=str), parse_constant=str)
 
 
 class _Trace:
+    """Looks for one row; without a sink, the files are the sink. Changes of lost files are computed again."""
+
     def __init__(self, session: PipelineSession, identity: Identity, given: Sequence[str]) -> None:
         self._session = session
         latest = History.of(session.table).head(session.pipeline.branch)
@@ -230,7 +191,7 @@ class _Trace:
             "changes": list(map(_document, changes)),
             "pending": [_document({ChangeColumns.BATCH: None, **row}) for row in pending],
             "table_rows": _plain(self._state(self._head)),
-            "sink_rows": _plain(_last_row(changes) if sink is None else self._held(sink)),
+            "sink_rows": _plain(_last_row(changes) if sink is None else self._held(sink)),  # None: not asked
             "notes": self._notes,
         }
 
@@ -244,7 +205,7 @@ class _Trace:
                 return None
             for part in manifest.parts:
                 for rows in files.read_part(number, part):
-                    if not self._key.is_shown_by(rows.schema):
+                    if self._key.columns.missing_in(rows.schema):
                         return None
                     found += plain_rows(self._key.rows_in(rows))
         except KeyMissingError:
@@ -297,7 +258,7 @@ class _Trace:
         if sink.keyed:
             return [row for rows in sink.read_back(shown.arrow, keys=self._key.values) for row in plain_rows(rows)]
         finds_keys = not sink.keeps_written_columns or sink.finds_keys
-        if not finds_keys and not self._key.is_shown_by(shown.arrow):
+        if not finds_keys and self._key.columns.missing_in(shown.arrow):
             self._notes.append(f"{sink.url} was not asked: its rows do not show {', '.join(self._identity.columns)}")
             return None
         written = WrittenColumns.since_last_load(self._session, shown)
