@@ -94,18 +94,6 @@ def test_a_range_that_is_none(workspace: Workspace) -> None:
         assert words in refused(workspace, workspace.folder / "events.yaml", *bounds)
 
 
-def test_a_snapshot_that_expired_is_never_skipped_and_the_oldest_one_left_is_named(workspace: Workspace) -> None:
-    pipeline = workspace.folder / "events.yaml"
-    assert icefloe("run", pipeline).code == 0
-    first, second, third = workspace.head(), workspace.append(11), workspace.append(12)
-    for snapshot_id in (first, second):
-        workspace.table.maintenance.expire_snapshots().by_id(snapshot_id).commit()
-    assert str(first) in refused(workspace, pipeline)
-    sentence = refused(workspace, pipeline, "--after-snapshot-id", first)
-    assert str(first) in sentence
-    assert str(third) in sentence
-
-
 def data_file(workspace: Workspace) -> Path:
     [path] = workspace.table.refresh().inspect.data_files()["file_path"].to_pylist()
     return Path(path.removeprefix("file://"))
@@ -143,37 +131,12 @@ def test_a_damaged_data_file_of_the_table_leaves_the_batch_open(
     assert icefloe("run", pipeline).document["insert"] == 10
 
 
-def opened(workspace: Workspace) -> Path:
-    """A pipeline whose batch 0 is open."""
-    path = data_file(workspace)
-    path.rename(path.with_suffix(".away"))
-    assert icefloe("run", workspace.folder / "events.yaml").code == 65
-    path.with_suffix(".away").rename(path)
-    return workspace.folder / "events.yaml"
-
-
-def test_an_edit_while_a_batch_is_open_stops_if_it_changes_the_meaning_and_else_waits(workspace: Workspace) -> None:
-    opened(workspace)
-    sentence = refused(workspace, workspace.pipeline(identifier_columns=["word"]))
-    assert 'identifier_columns was ["id"] and is ["word"]' in sentence
-    done = icefloe("run", workspace.pipeline(shuffle={"partitions": 7}))
-    assert (done.code, done.document["insert"]) == (0, 10)
-
-
 def test_a_table_dropped_and_created_again_stops(workspace: Workspace) -> None:
     pipeline = workspace.folder / "events.yaml"
     assert icefloe("run", pipeline).code == 0
     workspace.table.catalog.drop_table("db.events")
     workspace.table.catalog.create_table("db.events", workspace.table.schema())
     assert "dropped and created again" in refused(workspace, pipeline)
-
-
-@pytest.mark.parametrize("record", ["checkpoints/events/offsets/0.json", "shuffle/events/*/0/plan.json"])
-def test_a_damaged_record(workspace: Workspace, record: str) -> None:
-    pipeline = opened(workspace)
-    [path] = workspace.storage().glob(record)
-    path.write_bytes(b"{}" if path.name == "plan.json" else path.read_bytes()[:-40])
-    assert str(path) in refused(workspace, pipeline)
 
 
 def test_every_fault_of_a_file_is_a_line_of_its_own(workspace: Workspace) -> None:

@@ -27,18 +27,6 @@ def metadata_of(workspace: Workspace) -> dict[str, Any]:
     return json.loads(Path(workspace.table.metadata_location.removeprefix("file://")).read_bytes())
 
 
-@pytest.mark.parametrize("command", ["plan", "run"])
-@pytest.mark.parametrize("place", ["file://{}/warehouse/db/events/{}", "s3://{}/{}", "{}/{}"])
-def test_a_path_with_control_characters(workspace: Workspace, command: str, place: str) -> None:
-    metadata = metadata_of(workspace)
-    metadata["snapshots"][-1]["manifest-list"] = place.format(workspace.folder, FORGED)
-    with rest_server(metadata, workspace.table.metadata_location) as uri:
-        done = icefloe(command, workspace.pipeline(catalog={"type": "rest", "uri": uri}))
-    assert done.code == 65
-    assert len(done.err.splitlines()) == 1
-    assert_one_voice(done)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_branch_with_control_characters(workspace: Workspace, command: tuple[str, ...]) -> None:
     metadata = metadata_of(workspace)

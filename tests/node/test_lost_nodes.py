@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -17,7 +16,7 @@ from icefloe.node.node_server import NodeServer
 from support.nodes.elsewhere import Elsewhere, Struck
 from support.nodes.held_outputs import SHUFFLE, held_by, nodes_lost, require_exact, require_made_again
 from support.nodes.machines import SHORT, TwoMachines
-from support.pipelines.workshop import OpenBatch, Workshop
+from support.pipelines.workshop import Workshop
 
 pytestmark = pytest.mark.slow
 
@@ -40,19 +39,6 @@ def test_a_node_that_is_killed_before_coalesce_costs_its_outputs_once(
     assert node.reason.count("Connection refused") == 1
     [warning] = require_exact(workshop, batch).warnings
     assert warning == f"map outputs of node {address} were made again in the storage, {len(lost)} in all: {node.reason}"
-
-
-def test_a_node_that_is_silent_for_longer_than_patience_is_given_up(machines: TwoMachines, workshop: Workshop) -> None:
-    batch = workshop.open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    lost = held_by(machines.nodes[0], batch)
-    assert lost
-    batch.coalesce()
-    machines.nodes[0].pause()
-    batch.run(Phase.SHUFFLE_READ, Elsewhere(machines, patience=SHORT))
-    machines.nodes[0].resume()
-    require_made_again(batch, lost)
-    require_exact(workshop, batch)
 
 
 def test_a_node_that_is_started_again_in_time_costs_nothing(machines: TwoMachines, workshop: Workshop) -> None:
@@ -95,15 +81,10 @@ class Exhausted(NodeFolder):
 
 
 class Asked(Elsewhere):
-    """Waits for a busy node no longer than for one that is away, and does something after each phase."""
-
-    def __init__(self, machines: TwoMachines, after: Callable[[int], object]) -> None:
-        super().__init__(machines, patience=SHORT)
-        self._after = after
+    """Waits for a busy node no longer than for one that is away."""
 
     def map(self, function: Callable[[int], Any], numbers: Sequence[int]) -> list[Any]:
         found = super().map(Hurried(function), numbers)
-        self._after(self.phases)
         assert self.phases < 9, "it is asked again and again"
         return found
 
@@ -129,11 +110,13 @@ def in_its_place(machines: TwoMachines, *, busy: bool) -> Iterator[NodeServer]:
         yield server
 
 
-@pytest.mark.parametrize("busy", [True, False], ids=["busy", "without a file"])
 @pytest.mark.parametrize(
-    ("target", "phases"),
-    [(1, ["ranges", "map tasks", "ranges"]), (1 << 40, ["the range", "the range", "map tasks", "the range"])],
-    ids=["several ranges", "one range"],
+    ("busy", "target", "phases"),
+    [
+        (True, 1, ["ranges", "map tasks", "ranges"]),
+        (False, 1 << 40, ["the range", "the range", "map tasks", "the range"]),
+    ],
+    ids=["busy", "without a file"],
 )
 def test_a_node_that_answers_only_others_is_lost_for_its_second_task(
     machines: TwoMachines, workshop: Workshop, busy: bool, target: int, phases: list[str]
@@ -144,7 +127,7 @@ def test_a_node_that_answers_only_others_is_lost_for_its_second_task(
     assert lost
     batch.coalesce()
     with in_its_place(machines, busy=busy):
-        reading = Asked(machines, lambda _: None)
+        reading = Asked(machines, patience=SHORT)
         batch.run(Phase.SHUFFLE_READ, reading)
     assert reading.phases == len(phases)
     require_made_again(batch, lost)
@@ -152,29 +135,3 @@ def test_a_node_that_answers_only_others_is_lost_for_its_second_task(
     assert node.map_outputs == len(lost)
     assert node.reason.startswith("it asked to come again for ")
     require_exact(workshop, batch)
-
-
-def compared(folder: Path, machines: TwoMachines) -> OpenBatch:
-    """A batch up to coalesce whose rows are compared whatever their identity."""
-    workshop = Workshop.create(folder / "compared").set(columns=["value"], identifier_columns=["id"])
-    for start in (0, 50):
-        workshop.append(range(start, start + 50))
-    workshop.deliver()
-    workshop.update([1, 60], value=2.0)
-    batch = workshop.set(shuffle=SHUFFLE).open()
-    batch.run(Phase.SHUFFLE_WRITE, machines)
-    return batch
-
-
-def test_hash_rows_are_read_from_nodes(machines: TwoMachines, tmp_path: Path) -> None:
-    batch = compared(tmp_path, machines)
-    lost = held_by(machines.nodes[0], batch)
-    assert lost
-    batch.coalesce()
-    machines.nodes[0].kill()
-    reading = Elsewhere(machines, patience=SHORT)
-    batch.run(Phase.SHUFFLE_READ, reading)
-    require_made_again(batch, lost)
-    assert [node.map_outputs for node in nodes_lost(batch)] == [len(lost)]
-    assert reading.phases == 4, "hash ranges, map tasks, hash ranges again, then ranges, which miss nothing"
-    assert sum(batch.commit().batch.counts.values()) == 4

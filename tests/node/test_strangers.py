@@ -1,6 +1,5 @@
 """A node ends connections on which nobody asks for anything, and outlives the end of its open files."""
 
-import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -25,21 +24,6 @@ LIMIT = 128
 
 
 def silent(_: NodeConfig, connection: socket.socket) -> socket.socket:
-    return connection
-
-
-def one_byte(_: NodeConfig, connection: socket.socket) -> socket.socket:
-    connection.sendall(b"\x16")
-    return connection
-
-
-def half_a_handshake(config: NodeConfig, connection: socket.socket) -> socket.socket:
-    hello = ssl.MemoryBIO()
-    tls = tls_of(config).wrap_bio(ssl.MemoryBIO(), hello, server_hostname="127.0.0.1")
-    with contextlib.suppress(ssl.SSLWantReadError):
-        tls.do_handshake()
-    connection.sendall(hello.read())
-    assert connection.recv(1)
     return connection
 
 
@@ -76,7 +60,7 @@ def is_ended(connection: socket.socket) -> bool:
     return True
 
 
-@pytest.mark.parametrize("opened", [silent, one_byte, half_a_handshake, a_handshake])
+@pytest.mark.parametrize("opened", [silent, a_handshake])
 def test_a_connection_without_a_request_is_ended_in_time(
     config: NodeConfig,
     authority: PrivateAuthority,

@@ -1,5 +1,3 @@
-import json
-import os
 import pickle
 import socket
 import subprocess
@@ -7,27 +5,41 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark import TaskContext
 
 import icefloe
+from icefloe.batch.phase_record import TaskOutcome
 from icefloe.engines.spark import engine
 from icefloe.engines.spark.engine import CheckedTask, WorkerLibraries, final_result
+from icefloe.errors import IcefloeError, TerminalError
+from icefloe.shuffle.committed_output import CorruptMapOutputError
+from icefloe.sinks.manifest import DamagedPartsError
+from icefloe.storage.requests import RequestTotals
 
-SCRIPT = Path(__file__).parent / "failing_tasks.py"
+NO_SPACE = DamagedPartsError("no space", url="file:///x", numbers=(0,))
+DAMAGED = CorruptMapOutputError("it is damaged", map_id=1, generation=0, reason="it is damaged")
 
 
-@pytest.mark.spark
-def test_spark_tries_again_what_another_machine_may_not_meet(tmp_path: Path) -> None:
-    environ = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [sys.executable, str(SCRIPT), str(tmp_path)]
-    done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, check=True, timeout=240)
-    host = socket.gethostname()
-    assert json.loads(done.stdout) == {
-        "fails once": [None, 2],
-        "fails always": [["DamagedPartsError", f"no space; it ran on host {host}"], 4],
-        "is met everywhere": [["CorruptMapOutputError", f"it is damaged; it ran on host {host}"], 1],
-    }
+@pytest.mark.parametrize(
+    ("error", "tries"), [(NO_SPACE, [True, True, True, False]), (DAMAGED, [False]), (TerminalError("no"), [False])]
+)
+def test_a_task_is_tried_again_elsewhere_if_another_machine_may_not_meet_its_error_and_the_last_try_names_the_host(
+    monkeypatch: pytest.MonkeyPatch, error: IcefloeError, tries: list[bool]
+) -> None:
+    outcome = TaskOutcome(error=error, requests=RequestTotals())
+    for attempt, is_tried_again in enumerate(tries):
+        monkeypatch.setattr(TaskContext, "get", lambda attempt=attempt: SimpleNamespace(attemptNumber=lambda: attempt))
+        if is_tried_again:
+            with pytest.raises(type(error), match=r"^no space$"):
+                final_result(outcome, most_tries=4)
+        else:
+            found = final_result(outcome, most_tries=4).error
+            assert str(found) == f"{error.sentence}; it ran on host {socket.gethostname()}"
+            assert type(found) is type(error)
+    assert final_result(outcome, most_tries=1) is outcome
 
 
 def answer_of_a_worker(monkeypatch: pytest.MonkeyPatch, versions: Mapping[str, str | None]) -> object:
