@@ -10,6 +10,17 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestWriterV2,
+    write_manifest_list,
+)
+from pyiceberg.typedef import Record
 
 from icefloe.orchestration.tasks.calls import work_of
 from icefloe.pipeline.model import Pipeline
@@ -159,3 +170,37 @@ def test_a_table_that_claims_a_folder_of_others_opens_nothing_but_its_own(worksp
         done = icefloe("run", workspace.pipeline(catalog={"type": "rest", "uri": uri}))
     assert done.code == 65
     assert f"names the file file://{private}" in done.sentence
+
+
+class DeleteManifestWriter(ManifestWriterV2):
+    """PyIceberg writes manifests of data files only."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+
+def test_a_delete_file_elsewhere_is_refused_when_it_is_planned(workspace: Workspace) -> None:
+    table, io = workspace.table, workspace.table.io
+    [snapshot] = table.metadata.snapshots
+    folder = f"file://{workspace.folder}/warehouse/db/events/metadata"
+    deletes = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES, file_path="s3://evil/deletes.parquet", file_format=FileFormat.PARQUET,
+        partition=Record(), record_count=1, file_size_in_bytes=100, _table_format_version=2,
+    )  # fmt: skip
+    manifest = io.new_output(f"{folder}/deletes.avro")
+    with DeleteManifestWriter(table.spec(), table.schema(), manifest, snapshot.snapshot_id, "deflate") as writer:
+        writer.add(
+            ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED, snapshot_id=snapshot.snapshot_id, data_file=deletes
+            )
+        )
+    manifest_list = io.new_output(f"{folder}/list.avro")
+    with write_manifest_list(2, manifest_list, snapshot.snapshot_id, None, 1, "deflate") as manifests:
+        manifests.add_manifests([*snapshot.manifests(io), writer.to_manifest_file()])
+    metadata = metadata_of(workspace)
+    metadata["snapshots"][0]["manifest-list"] = f"{folder}/list.avro"
+    with rest_server(metadata, table.metadata_location) as uri:
+        done = icefloe("run", workspace.pipeline(catalog={"type": "rest", "uri": uri}))
+    assert done.code == 65
+    assert "names the file s3://evil/deletes.parquet, which is outside " in done.sentence
+    assert not workspace.storage().exists(), "a batch was opened"

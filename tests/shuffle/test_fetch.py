@@ -29,7 +29,7 @@ def shuffled(store, *counts, start=0, stop=P):
 
 def fetch(store, extents, max_fetch_bytes=1 << 20):
     blocks = fetch_blocks(store, extents, SCHEMA, max_fetch_bytes=max_fetch_bytes)
-    return [block._replace(batches=list(block.batches)) for block in blocks]
+    return [block._replace(batches=iter(list(block.batches))) for block in blocks]
 
 
 LIMITS = pytest.mark.parametrize("max_fetch_bytes", [1, 1 << 20])
