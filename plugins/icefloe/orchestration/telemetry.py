@@ -31,9 +31,9 @@ _DELIVERED: Final = ("documents", "repeated", "retries", "refused", "dead_letter
 
 
 class Metric(NamedTuple):
-    """One number; a ``timing`` is in seconds."""
+    """One number, sent by the function of Airflow's Stats that ``kind`` names; a ``timing`` is in seconds."""
 
-    kind: Literal["counter", "gauge", "timing"]
+    kind: Literal["incr", "gauge", "timing"]
     name: str
     value: float
 
@@ -51,23 +51,23 @@ def send_report(report: BatchReport) -> None:
 
 def send_poll(pipeline: str, table: str, *, outcome: Literal["due", "empty", "failed"]) -> None:
     """Counts a look for work."""
-    _send([Metric("counter", f"polls.{outcome}", 1)], pipeline=pipeline, table=table)
+    _send([Metric("incr", f"polls.{outcome}", 1)], pipeline=pipeline, table=table)
 
 
 def send_batch(dag_id: str, table: str, *, is_resumed: bool, map_tasks: int) -> None:
     """Counts a batch of plan, and the map tasks of a new one."""
     names = {"batch.resumed": 1} if is_resumed else {"batch.opened": 1, "map_tasks.planned": map_tasks}
-    _send(_known("counter", names), pipeline=dag_id, table=table)
+    _send(_known("incr", names), pipeline=dag_id, table=table)
 
 
 def send_failure(dag_id: str, table: str, phase: str, *, is_final: bool, is_lost: bool = False) -> None:
     """Counts a failed or lost try."""
     kind = "final" if is_final else "to_retry"
     names = (f"task.failed.{kind}", f"task.failed.{phase}", *(["task.lost"] if is_lost else []))
-    _send(_known("counter", dict.fromkeys(names, 1)), pipeline=dag_id, table=table)
+    _send(_known("incr", dict.fromkeys(names, 1)), pipeline=dag_id, table=table)
 
 
-def _known(kind: Literal["counter", "gauge", "timing"], figures: Mapping[str, float | None]) -> Iterator[Metric]:
+def _known(kind: Literal["incr", "gauge", "timing"], figures: Mapping[str, float | None]) -> Iterator[Metric]:
     return (Metric(kind, name, value) for name, value in figures.items() if value is not None)
 
 
@@ -112,17 +112,17 @@ def report_metrics(report: BatchReport) -> Iterator[Metric]:
         "ranges.delivered": report.ranges,
         "warnings": len(report.warnings),
     }
-    yield from _known("counter", counters)
+    yield from _known("incr", counters)
     for phase in report.phases:
         figures = {name: getattr(phase, name) for name in _OF_PHASES}
         figures |= {"retries": phase.attempts - 1, "requests": phase.requests.sent}
-        yield from _known("counter", {f"phase.{phase.phase}.{name}": each or None for name, each in figures.items()})
+        yield from _known("incr", {f"phase.{phase.phase}.{name}": each or None for name, each in figures.items()})
         yield Metric("timing", f"phase.{phase.phase}.time", phase.seconds)
     yield from _node_metrics(report)
     yield from _request_metrics(report)
     if report.delivery is not None:
-        yield from _known("counter", {f"delivery.{name}": getattr(report.delivery, name) for name in _DELIVERED})
-        yield Metric("counter", "bytes.delivered", report.delivery.bytes)
+        yield from _known("incr", {f"delivery.{name}": getattr(report.delivery, name) for name in _DELIVERED})
+        yield Metric("incr", "bytes.delivered", report.delivery.bytes)
         yield from _known("timing", {"delivery.lag": report.delivery.lag_seconds})
     weighed = (report.removed_rows_read or 0) + (report.added_rows_read or 0)
     if weighed:
@@ -137,7 +137,7 @@ def _node_metrics(report: BatchReport) -> Iterator[Metric]:
         for node in phase.nodes_lost:
             lost[node.address] += node.map_outputs
     for address, outputs in lost.items():
-        yield Metric("counter", f"node.{re.sub('[^0-9A-Za-z-]', '_', address)}.map_outputs_lost", outputs)
+        yield Metric("incr", f"node.{re.sub('[^0-9A-Za-z-]', '_', address)}.map_outputs_lost", outputs)
 
 
 def _request_metrics(report: BatchReport) -> Iterator[Metric]:
@@ -145,10 +145,10 @@ def _request_metrics(report: BatchReport) -> Iterator[Metric]:
     if not known:
         return
     totals = sum(known.values(), RequestTotals())
-    yield from _known("counter", {f"requests.{kind}": getattr(totals, kind) for kind in _REQUEST_KINDS})
+    yield from _known("incr", {f"requests.{kind}": getattr(totals, kind) for kind in _REQUEST_KINDS})
     yield Metric("timing", "requests.time", totals.seconds)
     if "shuffle_read" in known:
-        yield Metric("counter", "shuffle.requests", known["shuffle_read"].get_ranges)
+        yield Metric("incr", "shuffle.requests", known["shuffle_read"].get_ranges)
 
 
 def _send(metrics: Iterable[Metric], *, pipeline: str, table: str) -> None:
@@ -156,20 +156,11 @@ def _send(metrics: Iterable[Metric], *, pipeline: str, table: str) -> None:
     tags = {"pipeline": pipeline, "table": table}
     try:
         for metric in metrics:
+            value = timedelta(seconds=metric.value) if metric.kind == "timing" else metric.value
             for name in (f"{_PREFIX}.{metric.name}", f"{_PREFIX}.{pipeline}.{metric.name}"):
-                _send_one(metric, name, tags)
+                getattr(stats, metric.kind)(name, value, tags=tags)
     except Exception as error:  # noqa: BLE001 - whatever the backend raises
         logger.warning("metrics of %s could not be sent: %s", pipeline, one_line(error))
-
-
-def _send_one(metric: Metric, name: str, tags: dict[str, str]) -> None:
-    match metric.kind:
-        case "counter":
-            stats.incr(name, int(metric.value), tags=tags)
-        case "gauge":
-            stats.gauge(name, metric.value, tags=tags)
-        case "timing":
-            stats.timing(name, timedelta(seconds=metric.value), tags=tags)
 
 
 def _seconds(since: str | None, now: datetime) -> float | None:

@@ -47,10 +47,13 @@ class SparkEngine:
 
         try:
             # A partition per number: Spark repeats whole partitions, and no number that is done should be done again.
-            answers = self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
+            answers: list[Any] = self._spark.parallelize(numbers, len(numbers)).mapPartitions(apply).collect()
         except Py4JJavaError as cause:
             raise TransientError(_sentence(_last_words(cause), len(numbers))) from cause
-        return [_of_same_libraries(answer) for answer in answers]
+        for answer in answers:
+            if isinstance(answer, WorkerLibraries):
+                raise answer.as_error()
+        return answers
 
     def _most_tries(self) -> int:
         """Tries of a task with which Spark ends the job; 1 without other machines."""
@@ -60,12 +63,6 @@ class SparkEngine:
         if runs_in_driver(self._spark.master):
             return 1
         return int(self._spark.getConf().get("spark.task.maxFailures") or "4")
-
-
-def _of_same_libraries(answer: "_Result | WorkerLibraries") -> _Result:
-    if isinstance(answer, WorkerLibraries):
-        raise answer.as_error()
-    return answer
 
 
 def _sentence(said: str, tasks: int) -> str:

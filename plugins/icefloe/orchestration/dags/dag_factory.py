@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
@@ -70,7 +70,9 @@ def make_dags(folder: Path) -> dict[str, DAG]:
     broken: list[tuple[Path, str]] = []
     for path in pipeline_paths(folder):
         try:
-            whole[path] = {dag.dag_id: dag for dag in _dags_of(path)}
+            pipeline = Pipeline.load(path)
+            check_pipeline(pipeline)
+            whole[path] = {dag.dag_id: dag for dag in (pipeline_dag(pipeline, path), backfill_dag(pipeline, path))}
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one file must not take the others along
             logger.debug("%s makes no DAG: %s", path, error)
             broken.append((path, error.sentence if isinstance(error, IcefloeError) else f"{path}: {one_line(error)}"))
@@ -95,13 +97,6 @@ def _free_id(path: Path, taken: Container[str]) -> str:
     marked = f"{wanted}__file"
     numbered = (f"{marked}{number}" for number in count(2))
     return next(each for each in chain((wanted, marked), numbered) if each not in taken)
-
-
-def _dags_of(path: Path) -> Iterator[DAG]:
-    pipeline = Pipeline.load(path)
-    check_pipeline(pipeline)
-    yield pipeline_dag(pipeline, path)
-    yield backfill_dag(pipeline, path)
 
 
 def _taken(path: Path, dag_id: str, others: str) -> str:

@@ -98,11 +98,9 @@ class PipelineFacts:
                 return cls(sentence=document["sentence"].replace(path, Path(path).name), path=path)
             try:
                 return cls(pipeline=pipeline_from_mapping(document["pipeline"]), path=document["pipeline"]["path"])
-            except IcefloeError as error:
-                return cls(sentence=f"this release cannot read the pipeline in the DAG: {error.sentence}")
-            except (KeyError, TypeError) as error:
-                kind = type(error).__name__
-                return cls(sentence=f"this release cannot read the pipeline in the DAG ({kind})")
+            except (IcefloeError, KeyError, TypeError) as error:
+                reason = error.sentence if isinstance(error, IcefloeError) else type(error).__name__
+                return cls(sentence=f"this release cannot read the pipeline in the DAG: {reason}")
         return cls()
 
 
