@@ -55,18 +55,6 @@ class OpenSearchPlace:
         hits = self.ask("GET", f"{self.index}/_search?size=1000")["hits"]["hits"]
         return {hit["_id"]: hit["_source"] for hit in hits}
 
-    def versions(self, index: str) -> dict[str, int]:
-        """The version of each document of an index, also of marks of deletions."""
-        self.ask("POST", f"{index}/_refresh")
-        hits = self.ask("GET", f"{index}/_search?size=1000&version=true")["hits"]["hits"]
-        return {hit["_id"]: hit["_version"] for hit in hits}
-
-    def set(self, index: str, **settings: Any) -> None:
-        """Settings of an index, such as ``gc_deletes="1s"``; two underscores are a dot."""
-        self.ask(
-            "PUT", f"{index}/_settings", {f"index.{key.replace('__', '.')}": each for key, each in settings.items()}
-        )
-
     @contextmanager
     def broken_circuit(self) -> Iterator[None]:
         """The cluster refuses every request with a body as a whole, as if it had no memory left (429)."""
@@ -74,11 +62,7 @@ class OpenSearchPlace:
         try:
             yield
         finally:
-            self.mend_circuit()
-
-    def mend_circuit(self) -> None:
-        """Requests are taken again."""
-        self.ask("PUT", "_cluster/settings", {"transient": {_BREAKER: None}})
+            self.ask("PUT", "_cluster/settings", {"transient": {_BREAKER: None}})
 
     def remove(self) -> None:
         """Remove every index of the name: a node takes a thousand."""

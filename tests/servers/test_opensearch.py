@@ -41,7 +41,6 @@ def test_an_update_by_query_is_noticed_while_a_batch_writes(place: OpenSearchPla
     sink = place.claimed(duplicates=duplicates)
     run(sink, proven(0), part(changes(("+", 1, "Ada"), ("+", 2, "Bob"))))
     place.ask("POST", f"{place.index}/_update_by_query?refresh=true", {"query": {"term": {"id": 1}}})
-    assert place.versions(f"{place.index}-0") == {"1:1": 1, "1:2": 0}
     with pytest.raises(TerminalError, match="another program wrote or deleted document 1:1"):
         run(sink, proven(1, counts={"delete": 1}), part(changes(("-", 1, "Ada"))))
 
@@ -52,7 +51,7 @@ def test_a_replay_that_comes_when_deletions_are_forgotten_is_harmless(place: Ope
     run(sink, proven(0), first)
     begun = sink.begin(proven(0))
     run(sink, proven(1), part(changes(("-", 1, "Ada"))))
-    place.set(f"{place.index}-0", gc_deletes="0s")
+    place.ask("PUT", f"{place.index}-0/_settings", {"index.gc_deletes": "0s"})
     # A deletion is forgotten at the refresh after its time.
     place.ask("POST", f"{place.index}-0/_refresh")
     with pytest.raises(SupersededError):

@@ -13,7 +13,7 @@ from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from icefloe.pipeline.model import Pipeline
 from support.pipelines.flights_on_s3 import Flights
-from support.servers.cluster_place import ClusterPlace, busy_workers, held, shuffle_folder
+from support.servers.cluster_place import ClusterPlace, held, shuffle_folder
 from support.servers.planted_secrets import CommandLines, files_with, read_url
 from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkCluster
@@ -46,10 +46,9 @@ def test_a_dags_task_runs_on_what_its_archive_brings_and_shows_no_secret(
     with CommandLines() as watched, ThreadPoolExecutor(1) as background:
         running = background.submit(task.execute, context)
         found = record_of(phases / "insert_only.json", running)
-        while not (found_busy := busy_workers(place.cluster)):
+        while (busy := next((worker for worker in place.cluster.workers if worker.pythons()), None)) is None:
             assert not running.done() or running.result() is None
             time.sleep(0.01)
-        busy = found_busy[0]
         with held(busy):
             pythons = set(busy.pythons().values())
             pages = seen_pages(place.cluster, found)

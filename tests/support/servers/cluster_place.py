@@ -23,7 +23,6 @@ __all__ = [
     "ClusterPlace",
     "IcefloeRun",
     "WorkerEnvironment",
-    "busy_workers",
     "held",
     "shuffle_folder",
     "shuffle_folders",
@@ -176,11 +175,6 @@ def shuffle_folder(flights: Flights, stem: str, batch: int) -> Path:
     """The files between the phases of a batch, once it is planned."""
     [folder] = shuffle_folders(flights, stem).glob(f"*/{batch}")
     return folder
-
-
-def busy_workers(cluster: SparkCluster) -> list[SparkWorker]:
-    """Those whose executors have begun tasks."""
-    return [worker for worker in cluster.workers if worker.pythons()]
 
 
 @contextmanager

@@ -29,6 +29,7 @@ QUICK_START: Final = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {os.environ.get(
 """Options of a JVM that lives for seconds; `make test` adds the archive of Spark's classes."""
 _HOST: Final = "127.0.0.1"
 _START_SECONDS: Final = 90
+_WORKERS: Final = 2
 DEFAULTS: Final = """
 spark.authenticate true
 spark.authenticate.secret {secret}
@@ -89,15 +90,10 @@ class SparkCluster:
     The ``python3`` of the workers is an environment without any package: what a job needs it must bring.
 
     Attributes:
-        cores: of each worker.
-        memory: of each worker, as Spark writes it.
         secret: without which nobody gets a word from it.
     """
 
     folder: Path
-    num_workers: int = 2
-    cores: int = 1
-    memory: str = "1g"
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
     port: int = field(default_factory=free_port)
     ui_port: int = field(default_factory=free_port)
@@ -116,8 +112,8 @@ class SparkCluster:
                  "--webui-port", str(self.ui_port), "--properties-file", self.defaults],
                 environ=self._environ(), is_ready=answers(f"{self.ui}/json/", 200), seconds=_START_SECONDS,
             )  # fmt: skip
-            self.workers += map(self._new_worker, range(self.num_workers))
-            with ThreadPoolExecutor(self.num_workers) as starting:
+            self.workers += map(self._new_worker, range(_WORKERS))
+            with ThreadPoolExecutor(_WORKERS) as starting:
                 list(starting.map(self.start, self.workers))
         except BaseException:
             self.__exit__()
@@ -163,7 +159,7 @@ class SparkCluster:
         worker.port = free_port()
         command: list[str | Path] = [
             SPARK_HOME / "bin" / "spark-class", WORKER, "--host", worker.host, "--webui-port", str(worker.port),
-            "--cores", str(self.cores), "--memory", self.memory, "--work-dir", self.folder / worker.name,
+            "--cores", "1", "--memory", "1g", "--work-dir", self.folder / worker.name,
             "--properties-file", self.defaults, self.url,
         ]  # fmt: skip
         worker.process.start(

@@ -105,10 +105,6 @@ class FakeCluster(FakeIndexes):
         self._one(name)
         return {"_shards": _shards(self._missing_shards(name))}
 
-    def _count(self, name: str, _data: bytes, _params: Any) -> Any:
-        found = [key for key in self.documents(name) if not self.is_away(key)]
-        return {"count": len(found), "_shards": _shards(self._missing_shards(name))}
-
     def _missing_shards(self, name: str) -> int:
         return int(any(map(self.is_away, self._one(name).documents)))
 
@@ -233,10 +229,8 @@ _ROUTES: Final[tuple[tuple[str, str, Callable[..., Any]], ...]] = (
     ("PUT", _NAME, FakeCluster._create),
     ("DELETE", _NAME, FakeCluster._delete),
     ("PUT", f"{_NAME}/_mapping", FakeCluster._put_mapping),
-    ("PUT", f"{_NAME}/_settings", FakeCluster._put_settings),
     ("POST", "/_aliases", FakeCluster._move_aliases),
     ("POST", f"{_NAME}/_refresh", FakeCluster._refresh),
-    ("GET", f"{_NAME}/_count", FakeCluster._count),
     ("PUT", f"{_NAME}/(_doc|_create)/(.+)", FakeCluster._put_document),
     ("GET", f"{_NAME}/_doc/(.+)", FakeCluster._get_document),
     ("POST", f"{_NAME}/_mget", FakeCluster._get_documents),

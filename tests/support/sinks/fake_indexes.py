@@ -75,10 +75,6 @@ class FakeIndexes:
         del self.indexes[name]
         return {"acknowledged": True}
 
-    def _put_settings(self, name: str, data: bytes, _params: Any) -> Any:
-        self._one(name).settings |= json.loads(data)["index"]
-        return {"acknowledged": True}
-
     def _put_mapping(self, name: str, data: bytes, _params: Any) -> Any:
         index = self._one(name)
         wanted = json.loads(data)

@@ -321,7 +321,7 @@ class Indexes:
             raise TerminalError(
                 f"{documents} have ids of {_shown(before)}, and this batch has {_shown(identity)}; {reset}"
             )
-        known = index.facts["columns"]
+        known = index.facts.get("columns", {})
         if not known:
             # A replay made it, which knows no ids.
             return
