@@ -84,11 +84,7 @@ def active() -> dict[str, Any]:
     ("kind", "code", "status"),
     [
         ("glue", "ThrottlingException", 400),
-        ("glue", "FederationSourceRetryableException", 400),
-        ("glue", "RequestTimeTooSkewed", 400),
-        ("glue", "InternalServiceException", 500),
         ("glue", "of a proxy", 502),
-        ("glue", "of a proxy", 429),
         ("glue", "<html>back soon</html>", 503),
         ("dynamodb", "InternalServerError", 500),
         ("dynamodb of the table", "ProvisionedThroughputExceededException", 400),

@@ -187,13 +187,6 @@ def behind_tls(url: str, authority: PrivateAuthority) -> AbstractContextManager[
     )
 
 
-def file_properties(proxy: FaultyProxy) -> dict[str, str]:
-    return {
-        "s3.endpoint": f"https://127.0.0.1:{proxy.port}", "s3.region": "us-east-1", "s3.access-key-id": "a",
-        "s3.secret-access-key": "s",
-    }  # fmt: skip
-
-
 def test_a_rest_catalog_with_a_private_authority_is_opened_by_its_file_and_refused_without(
     tmp_path: Path, authority: PrivateAuthority, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,7 +55,7 @@ def encoded(schema: Any, value: Any, names: dict[str, Any]) -> bytes:
             return b""
         case "boolean":
             return bytes([value])
-        case "int" | "long" | "enum":
+        case "int" | "long":
             return varint(value)
         case "float":
             return struct.pack("<f", value)
@@ -70,8 +70,6 @@ def encoded(schema: Any, value: Any, names: dict[str, Any]) -> bytes:
             return b"".join(encoded(field["type"], each, names) for field, each in pairs)
         case "array":
             return _sequence([encoded(schema["items"], each, names) for each in value])
-        case "map":
-            return _sequence([sized(k.encode()) + encoded(schema["values"], v, names) for k, v in value])
     return encoded(kind, value, names)
 
 
