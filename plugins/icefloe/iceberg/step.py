@@ -36,11 +36,6 @@ class LoadPart:
         """True if the load is complete with it."""
         return self.stop_file == self.num_files
 
-    @property
-    def with_earlier(self) -> "LoadPart":
-        """The files that the load has delivered with this part."""
-        return LoadPart(first_file=0, stop_file=self.stop_file, num_files=self.num_files)
-
     def __str__(self) -> str:
         """Counted from 1."""
         return f"files {self.first_file + 1} to {self.stop_file} of {self.num_files}"

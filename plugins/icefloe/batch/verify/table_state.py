@@ -50,7 +50,7 @@ class SchemaRun:
     def load_part(self) -> LoadPart | None:
         """Delivered part of that state, if the load goes on in the next batch; otherwise None."""
         part = self.batches[-1].end.load_part
-        return None if part is None else part.with_earlier
+        return None if part is None else replace(part, first_file=0)
 
 
 def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:

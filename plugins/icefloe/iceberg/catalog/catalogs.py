@@ -47,18 +47,11 @@ def usable_properties(name: str, properties: Mapping[str, object]) -> dict[str, 
     usable = {key: _stripped(value) for key, value in properties.items() if value is not None}
     # The extra of a connection is JSON.
     usable |= {key: str(value).lower() for key, value in usable.items() if isinstance(value, bool | int | float)}
-    for key in _MAPPINGS:
-        if key in usable and not isinstance(usable[key], Mapping):
-            raise TerminalError(
-                f"catalog {name!r}: its property {key!r} must be a mapping, as in `auth: {{type: basic, basic: "
-                "{username: ..., password: ...}}` of .pyiceberg.yaml, and not a text"
-            )
     for key, value in usable.items():
-        if isinstance(value, Mapping | list) and key not in _MAPPINGS:
-            raise TerminalError(
-                f"catalog {name!r}: its property {key!r} must be text, a number, true or false, not a mapping or a "
-                "list: write it so"
-            )
+        if isinstance(value, list) or isinstance(value, Mapping) != (key in _MAPPINGS):
+            example = "`auth: {type: basic, basic: {username: ..., password: ...}}` of .pyiceberg.yaml"
+            expected = f"a mapping, as in {example}" if key in _MAPPINGS else "text, a number, true or false"
+            raise TerminalError(f"catalog {name!r}: its property {key!r} must be {expected}: write it so")
         if isinstance(value, str) and _IN_HEADERS.fullmatch(key) and _CONTROL.search(value):
             raise TerminalError(
                 f"catalog {name!r}: its property {key!r} holds a line break or another character that no request can "

@@ -55,14 +55,13 @@ def file_io_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     if properties.get(PY_IO_IMPL, ARROW_FILE_IO) not in (ARROW_FILE_IO, FSSPEC_FILE_IO):
         return {key: value for key, value in properties.items() if isinstance(value, str)}
     kept = {key: value for key, value in properties.items() if _OF_FILES.fullmatch(key)}
-    return {**kept, **_signing(properties)} if properties.get(S3_SIGNER) else kept
-
-
-def _signing(properties: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in properties.items() if _OF_SIGNING.fullmatch(key)}
-    if (manager := properties.get(_AUTH_MANAGER)) is not None:
-        return {**kept, "header.Authorization": manager.auth_header()}
-    return {**kept, TOKEN: properties[TOKEN]} if TOKEN in properties else kept
+    if properties.get(S3_SIGNER):
+        kept |= {key: value for key, value in properties.items() if _OF_SIGNING.fullmatch(key)}
+        if (manager := properties.get(_AUTH_MANAGER)) is not None:
+            kept["header.Authorization"] = manager.auth_header()
+        elif TOKEN in properties:
+            kept[TOKEN] = properties[TOKEN]
+    return kept
 
 
 _LOCATION: Final = re.compile("[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?#]*)?+(?P<path>/.*)", re.DOTALL)

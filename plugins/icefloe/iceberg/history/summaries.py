@@ -19,19 +19,13 @@ _WRITTEN_BY_ALL: Final = ("total-records", "total-data-files", "added-data-files
 def summary_row_delta(snapshots: Mapping[int, Snapshot], step: Step) -> int | None:
     """Rows that a step adds by summaries, without deletes of delete files; None if not known, or for part of a load."""
     if step.kind is StepKind.COMMIT:
-        deltas = [record_delta(snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
-        return None if None in deltas else sum(delta for delta in deltas if delta is not None)
+        counts = [changed_records(snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
+        return None if None in counts else sum(each[0] - each[1] for each in counts if each is not None)
     end = total_records(snapshots.get(step.end_snapshot_id))
     if step.kind is StepKind.INITIAL:
         return end if step.load_part is None else None
     start = total_records(snapshots.get(step.start_snapshot_id or -1))
     return None if start is None or end is None else end - start
-
-
-def record_delta(snapshot: Snapshot | None) -> int | None:
-    """None if the summary does not say."""
-    counts = changed_records(snapshot)
-    return None if counts is None else counts[0] - counts[1]
 
 
 def changed_records(snapshot: Snapshot | None) -> tuple[int, int] | None:
