@@ -15,7 +15,6 @@ from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store, probe
 from icefloe.storage.store import Store
-from sinks.large_part import overtaken_attempt
 from storage.contract import StoreContract
 from support.buckets import Bucket
 from support.pipelines.workspace import Workspace, icefloe
@@ -59,12 +58,6 @@ def test_the_probe_passes_and_keeps_nothing(azurite: Azurite, behind: Bucket) ->
     for url in (f"abfs://{behind.name}", f"abfss://{behind.name}@{ACCOUNT}.dfs.core.windows.net"):
         probe(open_store(f"{url}/deep/folder", options=azurite.options))
     assert behind.keys() == set()
-
-
-def test_a_stopped_attempt_replaces_no_file_of_more_than_64_mib_of_a_whole_batch(
-    azurite: Azurite, behind: Bucket
-) -> None:
-    assert overtaken_attempt(open_store(f"abfs://{behind.name}", options=azurite.options)) == []
 
 
 def test_a_wrong_key_is_denied_in_a_sentence_that_does_not_show_it(azurite: Azurite, behind: Bucket) -> None:

@@ -5,11 +5,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyiceberg.types import LongType, NestedField, StructType
 
 from servers.kafka_place import KafkaPlace
 from support.catalogs import open_sql_catalog
@@ -83,24 +81,6 @@ def test_changes_from_before_a_column_was_renamed_are_compared_by_field(
     assert "holds exactly the 4 rows" in verified(pipeline)
     in_table, in_sink = traced(pipeline)
     assert in_table == in_sink
-
-
-def test_changes_from_before_a_field_was_added_inside_of_a_struct_are_compared(kafka: Kafka, tmp_path: Path) -> None:
-    lab = Workspace.create(tmp_path)
-    sink = {"type": "kafka", "bootstrap_servers": kafka.bootstrap_servers, "topic": "read-nested", "partitions": 1}
-    pipeline = lab.pipeline(engine="local", sink=sink)
-    with lab.table.update_schema() as update:
-        update.add_column("at", StructType(NestedField(101, "x", LongType())))
-    for ids, names in (((1, 2), ["x"]), ((3, 4), ["x", "y"])):
-        if "y" in names:
-            with lab.table.update_schema() as update:
-                update.add_column(("at", "y"), LongType())
-        at = pa.array([dict.fromkeys(names, each) for each in ids], pa.struct([(name, pa.int64()) for name in names]))
-        lab.table.append(rows(ids).append_column("at", at))
-        assert icefloe("run", pipeline).code == 0
-    old = [each.snapshot_id for each in lab.table.refresh().snapshots()][:-1]
-    lab.table.maintenance.expire_snapshots().by_ids(old).commit()
-    assert "holds exactly the 4 rows" in verified(pipeline)
 
 
 def test_changes_that_retention_has_deleted_are_counted(kafka: Kafka, tmp_path: Path) -> None:

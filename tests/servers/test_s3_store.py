@@ -8,7 +8,6 @@ import pytest
 from icefloe.errors import TerminalError
 from icefloe.storage.location import open_store, probe
 from icefloe.storage.store import Store
-from sinks.large_part import overtaken_attempt
 from storage.contract import StoreContract
 from support.buckets import Bucket
 from support.servers.careless_store import careless_store
@@ -53,10 +52,6 @@ def test_a_missing_bucket_is_named(versitygw):
 def careless() -> Iterator[tuple[str, dict[str, bytes]]]:
     with careless_store() as served:
         yield served
-
-
-def test_a_stopped_attempt_replaces_no_file_of_more_than_64_mib_of_a_whole_batch(versitygw, behind):
-    assert overtaken_attempt(open_store(f"s3://{behind.name}", options=versitygw.options)) == []
 
 
 def test_a_service_that_ignores_if_none_match_is_refused_by_the_probe(careless):

@@ -7,7 +7,7 @@ from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import DamagedPartsError
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import changes, message, summary
-from sinks.written_parts import BATCH, DAMAGES, contents, deliver, other_bytes, write
+from sinks.written_parts import BATCH, DAMAGES, contents, write
 from support.fakes.stores import CountingStore
 
 
@@ -37,14 +37,6 @@ def test_bytes_that_moved_from_one_file_of_a_part_to_another_are_seen(store, fol
         sink.commit(summary(BATCH, 10_000), messages)
 
 
-def test_a_late_attempt_restores_a_file_of_a_whole_batch_that_is_gone(sink, folder):
-    deliver(sink, {0: changes(60), 1: changes(10)})
-    first = contents(folder)
-    (folder / "batch=3" / "part-00001.parquet").unlink()
-    write(sink, 1, [changes(10)])
-    assert contents(folder) == first
-
-
 def test_existing_results_are_seen_by_one_listing(sink, store):
     messages = [message(number, 5, write(sink, number, [changes(5)])) for number in range(20)]
     counting = CountingStore(store)
@@ -64,16 +56,6 @@ def test_files_stay_below_what_one_request_can_carry_whatever_the_target(store, 
         written = write(ChangeFiles(store, target_file_bytes=target_file_bytes), number, [changes(10_000)])
         assert len(written) > 2
         assert max(written.values()) < 120_000
-
-
-def test_a_part_of_another_pyarrow_is_kept_and_counts_with_its_own_size(sink, folder, monkeypatch):
-    with monkeypatch.context() as patched:
-        other_bytes(patched)
-        first = write(sink, 0, [changes(5_000)])
-    before = contents(folder)
-    second = write(sink, 0, [changes(5_000)])
-    assert (second, contents(folder)) == (first, before)
-    sink.commit(summary(BATCH, 5_000), [message(0, 5_000, second)])
 
 
 @pytest.mark.parametrize("damage", ["emptied", "cut", "longer", "overwritten"])

@@ -6,13 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe.documents import load_document
-from icefloe.errors import TerminalError, TransientError
+from icefloe.errors import TerminalError
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
 from sinks.delivered_changes import SCHEMA, changes, rechunked, summary
 from sinks.written_parts import BATCH, breaking_off, contents, deliver, write
-from support.fakes.stores import CountingStore, Fault, FaultyStore
+from support.fakes.stores import CountingStore
 
 
 def test_a_part_holds_the_changes_in_the_promised_types_and_order(sink, folder):
@@ -82,19 +82,6 @@ def test_a_part_rolls_over_files_of_about_the_target_size(store, folder, small_g
     assert pa.Table.from_batches(sink.read_part(BATCH, part)).equals(pa.Table.from_batches([changes(10_000)]))
 
 
-def test_memory_stays_bounded_however_many_changes_come(store):
-    before, peaks = pa.total_allocated_bytes(), []
-
-    def stream(batches):
-        for number in range(batches):
-            yield changes(2_000, first=number * 2_000)
-            peaks.append(pa.total_allocated_bytes() - before)
-
-    write(ChangeFiles(store, target_file_bytes=200_000), 0, stream(30))
-    assert max(peaks[15:]) < 1.5 * max(peaks[:15])
-    assert max(peaks) < 5_000_000
-
-
 def test_the_manifest_comes_last_and_names_exactly_the_parts(sink, store, folder):
     parts = {2: changes(40, first=100), 0: changes(60), 1: changes(0)}
     with pytest.raises(KeyMissingError, match=r"batch=3/_manifest\.json"):
@@ -140,14 +127,6 @@ def test_the_manifest_reads_as_documented(sink, folder):
     }
     assert text.endswith("}\n")
     assert load_document(Manifest, text.encode(), what="it") == sink.manifest(BATCH)
-
-
-def test_a_commit_whose_answer_was_lost_is_done(store, folder):
-    lost = Fault(operation="create", key="*/_manifest.json", is_after=True)
-    with pytest.raises(TransientError):
-        deliver(ChangeFiles(FaultyStore(store, lost)), {0: changes(60)})
-    deliver(ChangeFiles(store), {0: changes(60)})
-    assert ChangeFiles(store).manifest(BATCH).batch.rows == 60
 
 
 def test_a_duplicate_after_the_commit_writes_nothing(sink, store):

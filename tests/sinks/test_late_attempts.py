@@ -5,7 +5,7 @@ import pytest
 
 from icefloe.sinks import change_files
 from icefloe.sinks.change_files import ChangeFiles
-from sinks.delivered_changes import changes, rechunked
+from sinks.delivered_changes import changes
 from sinks.written_parts import BATCH, contents, deliver, other_bytes, write
 from support.fakes.stores import Fault, FaultyStore
 
@@ -77,19 +77,3 @@ def test_rows_with_nan_that_differ_elsewhere_are_other_rows(store, folder):
         rows = pa.record_batch([[float("nan")] * 2, ids], schema=schema)
         ChangeFiles(store).write(batch_number=BATCH, number=0, schema=schema, changes=iter([rows]))
     assert contents(folder).keys() == {"batch=3/part-00000.parquet", "batch=3/part-00000.1.parquet"}
-
-
-@pytest.mark.parametrize("rows", [100, 333, 1000, 4000])
-def test_a_part_is_cut_at_the_same_rows_whatever_the_memory_of_its_task(store, folder, small_groups, rows):
-    """The sizes of the batches that a task makes follow from its memory, which may be edited between two tries."""
-    sink = ChangeFiles(store, target_file_bytes=60_000)
-    batch = changes(ROWS)
-    # Rows of many sizes: the average of a batch is not that of the part.
-    texts = pa.array(["x" * (n * n % 997) for n in range(ROWS)], batch.column("name").type)
-    batch = batch.set_column(batch.schema.get_field_index("name"), batch.schema.field("name"), texts)
-    first = write(sink, 0, [batch])
-    before = contents(folder)
-    for file in (folder / "batch=3").iterdir():
-        file.unlink()
-    assert write(sink, 0, rechunked(batch, rows)) == first
-    assert contents(folder) == before

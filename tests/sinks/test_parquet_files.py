@@ -1,7 +1,6 @@
 import os
 import subprocess
 import sys
-import tracemalloc
 import weakref
 
 import pyarrow as pa
@@ -98,19 +97,6 @@ def test_a_stored_file_is_read_back_group_by_group(store):
     read = pa.Table.from_batches([*read_parquet(store, "part")])
     assert read.equals(pa.Table.from_batches([changes(ROWS)]))
     assert sum(batch.num_rows for batch in rest) == ROWS * 3 // 4
-
-
-def test_reading_holds_about_one_group_of_a_large_file(tmp_path, folder):
-    [file] = write_parquet_files(folder, SCHEMA, groups(60_000, of=2_000), target_file_bytes=None)
-    store = open_store((tmp_path / "sink").as_uri())
-    store.put("part", file)
-    before, peak = pa.total_allocated_bytes(), 0
-    tracemalloc.start()
-    for _ in read_parquet(store, "part"):
-        peak = max(peak, pa.total_allocated_bytes() - before)
-    of_python = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak + of_python < file.stat().st_size
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])

@@ -67,7 +67,8 @@ class DeadLetterFolder:
         """Keep the letters of a part in place of an earlier try's."""
         key = _key(batch_number, part_number)
         if letters:
-            self._store.put(key, _lines(letters))
+            lines = "".join(f"{json.dumps(asdict(letter), ensure_ascii=False)}\n" for letter in letters)
+            self._store.put(key, lines.encode())
         elif self._store.size(key) is not None:
             self._store.delete([key])
 
@@ -110,7 +111,3 @@ class DeadLetterFolder:
 
 def _key(batch_number: int, part_number: int) -> str:
     return f"batch={batch_number}/part-{part_number:05d}.jsonl"
-
-
-def _lines(letters: Sequence[DeadLetter]) -> bytes:
-    return "".join(f"{json.dumps(asdict(letter), ensure_ascii=False)}\n" for letter in letters).encode()

@@ -104,7 +104,11 @@ def _decide(read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str
     by_key = HashGroups.of(keys.take(positions))
     if not len(positions):
         return _Decided(positions=positions, is_live=np.zeros(0, np.bool_), duplicated=positions)
-    chosen = _chosen_rows(by_key, rows.take(positions), sums)
+    # One row of each key: preferably live, with the smallest hash. The order of hashes is the same in every retry, on
+    # every machine, and however the part was cut.
+    key_of_row, hashes = np.empty(len(sums), np.int64), rows.take(positions)
+    key_of_row[by_key.order] = np.repeat(np.arange(len(by_key.starts)), np.diff(by_key.starts, append=len(sums)))
+    chosen = np.lexsort((hashes.low, hashes.high, sums <= 0, key_of_row))[by_key.starts]
     live_rows = np.add.reduceat(np.maximum(sums, 0)[by_key.order], by_key.starts)
     is_live = live_rows > 0
     duplicated = np.sort(positions[chosen[live_rows > 1]])
@@ -125,15 +129,6 @@ def _hashed(
         rows.append(RowHashes.of(_table_rows(changes).columns, key=hash_key))
         weights.append(ChangeColumns.weights(changes))
     return RowHashes.concat(keys), RowHashes.concat(rows), np.concatenate(weights)
-
-
-def _chosen_rows(by_key: HashGroups, rows: RowHashes, sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """One row of each key: preferably live, with the smallest hash."""
-    # The order of hashes is the same in every retry, on every machine, and however the part was cut.
-    group_of_row = np.empty(len(sums), np.int64)
-    group_of_row[by_key.order] = np.repeat(np.arange(len(by_key.starts)), np.diff(by_key.starts, append=len(sums)))
-    order = np.lexsort((rows.low, rows.high, sums <= 0, group_of_row))
-    return order[by_key.starts]
 
 
 def _table_rows(changes: pa.RecordBatch) -> pa.RecordBatch:

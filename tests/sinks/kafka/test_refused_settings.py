@@ -1,6 +1,5 @@
 """Settings that the Kafka client does not take: the sentence names the key of the user, and the file."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +18,9 @@ def refused(options: dict[str, Any], extra: dict[str, Any]) -> TerminalError:
     """The error of the first client that is made with these settings."""
     made = clients(options, extra)
     with pytest.raises(TerminalError) as error:
-        made.producer("flights", timeout_seconds=made_seconds(options), most_bytes=1_000_000)
+        made.producer("flights", timeout_seconds=options.get("transaction_seconds", 60), most_bytes=1_000_000)
     assert error.value.exit_code == 65
     return error.value
-
-
-def made_seconds(options: dict[str, Any]) -> int:
-    return int(options.get("transaction_seconds", 60))
 
 
 @pytest.mark.parametrize(
@@ -36,16 +31,6 @@ def test_a_setting_is_named_in_the_words_of_the_client(name: str, value: object)
     for found in (refused({"settings": {name: value}}, {}), refused({}, {name: value})):
         assert found.sentence.startswith("a setting does not fit the Kafka client (")
         assert name in found.sentence
-
-
-@pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.certificate.location", "ssl.key.location"])
-def test_a_file_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
-    assert name in refused({}, {"security.protocol": "SSL", name: str(tmp_path / "gone.pem")}).sentence
-
-
-def test_settings_that_do_not_fit_together_are_named() -> None:
-    found = refused({}, {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"})
-    assert "sasl.username and sasl.password must be set" in found.sentence
 
 
 def test_a_transaction_that_is_longer_than_the_client_can_count_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -31,7 +32,11 @@ def clients(answer_of: Answers, *, seconds: float = 5, consumer: Any = None) -> 
         return answers
 
     admin = SimpleNamespace(list_offsets=list_offsets)
-    return SimpleNamespace(admin=admin, seconds=seconds, answered=lambda _: None, consumer=lambda: consumer)
+
+    def answering(_: object, request: KafkaRequest) -> AbstractContextManager[None]:
+        return refusals_of(request)
+
+    return SimpleNamespace(admin=admin, seconds=seconds, answering=answering, consumer=lambda: consumer)
 
 
 def one_after_another(*codes: int) -> Answers:

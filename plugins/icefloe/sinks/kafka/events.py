@@ -66,16 +66,6 @@ class EventRows:
         return np.where(self.afters < 0, self.befores, self.afters)
 
     @property
-    def deletes(self) -> list[bool]:
-        """True for each event of a deleted row."""
-        return (self.kinds == ChangeType.DELETE).tolist()
-
-    @property
-    def snapshot_ids(self) -> list[int]:
-        """The snapshot of each event."""
-        return self.rows.column(ChangeColumns.SNAPSHOT_ID).take(pa.array(self.positions)).to_pylist()
-
-    @property
     def orders(self) -> NDArray[np.int64]:
         """Numbers that grow with each event of the batch, from 1; an update takes two."""
         return self.rows_before + self.ends

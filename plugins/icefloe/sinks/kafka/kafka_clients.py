@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Final, Literal, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -129,6 +130,7 @@ _OURS: Final = frozenset(
      "auto.offset.reset", "enable.partition.eof", "error_cb", "logger", "stats_cb", "oauth_cb", "on_delivery",
      "delivery.report.only.error", "max.in.flight", "max.in.flight.requests.per.connection", "enable.gapless.guarantee"}
 )  # fmt: skip
+_WAITED: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
 _LEAST_BYTES: Final = 1_000
 """Of the largest message that the client lets itself be set to."""
 _REGISTRY_TRIES: Final = 4
@@ -150,13 +152,21 @@ class KafkaRequest:
 
 
 @contextmanager
-def refusals_of(request: KafkaRequest) -> Iterator[None]:
-    """Raises the client's errors as ours; FencedError: another producer has the transactional id."""
+def refusals_of(
+    request: KafkaRequest, *, connection_error: Callable[[], KafkaError | None] = lambda: None
+) -> Iterator[None]:
+    """Raises the client's errors as ours; FencedError: another producer has the transactional id.
+
+    A failed login or connection may be no more than a time limit; then ``connection_error`` says more.
+    """
     try:
         yield
-    except (KafkaException, KafkaError) as cause:
+    except (TimeoutError, KafkaException, KafkaError) as cause:
         # The client raises a fatal error bare if another thread of it noticed the fence.
-        raise error_of(cause if isinstance(cause, KafkaError) else cause.args[0], request) from cause
+        found = KafkaError(KafkaError._TIMED_OUT) if isinstance(cause, TimeoutError) else cause
+        error = found.args[0] if isinstance(found, KafkaException) else found
+        said = connection_error() if error.code() in _WAITED else None
+        raise error_of(said or error, request) from cause
 
 
 def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedError:
@@ -304,6 +314,13 @@ class KafkaClients:
         told = [error for code, error in self._errors.items() if code != KafkaError._ALL_BROKERS_DOWN]
         others = [error for error in told if error.code() not in _LOGIN]
         return next(iter([*reversed(others), *reversed(told), *self._errors.values()]), None)
+
+    @contextmanager
+    def answering(self, client: AdminClient | Producer, request: KafkaRequest) -> Iterator[None]:
+        """`refusals_of` a request that a client waits for; an answer makes errors of its connections forgotten."""
+        with refusals_of(request, connection_error=partial(self.connection_error, client)):
+            yield
+        self.answered(client)
 
     def answered(self, *asked: AdminClient | Producer) -> None:
         """Forget errors of connections, reported or not."""

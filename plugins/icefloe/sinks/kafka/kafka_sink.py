@@ -218,16 +218,13 @@ class KafkaSink(Sink):
 
     def _make_topics(self, *, only_try: bool) -> None:
         options = self._options
-        wanted: dict[str, tuple[int | None, Mapping[str, object]]] = {
-            options.tokens: (1, SETTINGS),
-            options.topic: (options.partitions, options.topic_settings),
-        }
-        for name, (partitions, settings) in wanted.items():
-            if find_topic(self._clients, name) is None:
-                make_topic(
-                    self._clients, name, partitions=partitions, replication_factor=options.replication_factor,
-                    settings=settings, only_try=only_try,
-                )  # fmt: skip
+        for name, partitions, settings in (
+            (options.tokens, 1, SETTINGS), (options.topic, options.partitions, options.topic_settings)
+        ):  # fmt: skip
+            make_topic(
+                self._clients, name, partitions=partitions, replication_factor=options.replication_factor,
+                settings=settings, only_try=only_try,
+            )  # fmt: skip
 
     def _look(self, origin: Origin) -> None:
         topic = find_topic(self._clients, self._options.topic)

@@ -9,12 +9,10 @@ from itertools import groupby
 from time import time_ns
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
 from fastavro import parse_schema, schemaless_writer
-from numpy.typing import NDArray
 
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.errors import TerminalError, one_line
@@ -185,7 +183,9 @@ class Encoder:
         transactions = object_texts(
             [("id", number), ("total_order", orders), ("data_collection_order", orders)], len(orders)
         )
-        before, after = (_image(images, positions) for positions in (events.befores, events.afters))
+        before, after = (
+            pc.fill_null(images.take(pa.array(each, mask=each < 0)), _NULL) for each in (events.befores, events.afters)
+        )
         return _envelopes(before, after, sources, operations.take(pa.array(events.kinds)), transactions)
 
     def _rows(self, events: EventRows) -> pa.Array:
@@ -227,11 +227,6 @@ def _envelopes(before: _Texts, after: _Texts, sources: pa.Array, operations: _Te
     return object_texts([*images, *times, ("transaction", transactions)], len(sources))
 
 
-def _image(images: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
-    taken = images.take(pa.array(positions, mask=positions < 0))
-    return pc.fill_null(taken, _NULL)
-
-
 class RetainedChanges:
     """Reads changes out of messages."""
 
@@ -241,7 +236,6 @@ class RetainedChanges:
         self._schema = schema
         self._form = form
         self._payload = payload
-        self._is_debezium = is_debezium
         self._read: Callable[[Message], Iterator[dict[str, object]]] = self._debezium if is_debezium else self._plain
         paths = {".".join(path): path for path in column_paths(schema)}
         self._key_columns = {
@@ -286,10 +280,8 @@ class RetainedChanges:
                 **self._key_row(key),
             }
             return
-        change = {name: row.pop(name) for name in ChangeColumns.ALL}
-        change[ChangeColumns.SNAPSHOT_ID] = int(change[ChangeColumns.SNAPSHOT_ID])
-        change[ChangeColumns.TIMESTAMP] = self._parsers[ChangeColumns.TIMESTAMP][1](change[ChangeColumns.TIMESTAMP])
-        yield {**change, **self._columns(row)}
+        row[ChangeColumns.SNAPSHOT_ID] = int(row[ChangeColumns.SNAPSHOT_ID])
+        yield self._columns(row)
 
     def _columns(self, image: dict[str, object]) -> dict[str, object]:
         found = self._parsers.items()

@@ -4,6 +4,9 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final
 
+import pyarrow as pa
+
+from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.kafka.events import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, EventRows, event_rows
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
@@ -94,9 +97,8 @@ class PartSender:
         for slice_ in event_rows(self.part.read(), skip_rows=done.rows, rows_before=self.part.first_row):
             keys, values = self.encoder.encode(slice_)
             headers = self._headers(slice_)
-            for key, value, is_delete, end, header in zip(
-                keys, values, slice_.deletes, slice_.ends.tolist(), headers, strict=True
-            ):
+            deletes, ends = (slice_.kinds == ChangeType.DELETE).tolist(), slice_.ends.tolist()
+            for key, value, is_delete, end, header in zip(keys, values, deletes, ends, headers, strict=True):
                 began = began if waiting else monotonic()
                 producer.send(options.topic, key=key, value=value, headers=header)
                 if is_delete and has_tombstones and value is not None:
@@ -114,6 +116,6 @@ class PartSender:
     def _headers(self, events: EventRows) -> list[Headers]:
         number, pipeline = str(self.batch.batch_number).encode(), self.batch.origin.pipeline.encode()
         fixed = [(PIPELINE_HEADER, pipeline), (BATCH_HEADER, number)]
-        ids = events.snapshot_ids
+        ids = events.rows.column(ChangeColumns.SNAPSHOT_ID).take(pa.array(events.positions)).to_pylist()
         by_snapshot = {each: [*fixed, (SNAPSHOT_HEADER, str(each).encode())] for each in {*ids}}
         return [by_snapshot[each] for each in ids]

@@ -12,13 +12,13 @@ from pydantic import ConfigDict
 from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
-from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions, KafkaRequest, error_of, refusals_of
+from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions, KafkaRequest, refusals_of
 from icefloe.sinks.kafka.topics import find_topic, offsets, read_to
 
 CLAIM_KEY: Final = "claim"
 BATCH_KEY: Final = "batch"
 _PART: Final = "part"
-SETTINGS: Final = {
+SETTINGS: Final[Mapping[str, object]] = {
     "cleanup.policy": "compact",
     # The newest segment is never compacted, and each new sink reads all of it.
     "segment.bytes": 2**20,
@@ -27,7 +27,6 @@ SETTINGS: Final = {
 Headers: TypeAlias = list[tuple[str, bytes]]
 _ABORT_SECONDS: Final = 5.0
 _QUEUE_SECONDS: Final = 1.0
-_WAITED: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
 _SMALL_BYTES: Final = 1_000_000
 _SHOWN_BYTES: Final = 200
 _OVERHEAD_BYTES: Final = 256
@@ -220,18 +219,10 @@ class TransactionProducer:
 
     def __enter__(self) -> Self:
         """Waits until the transactions of earlier producers are decided."""
-        with self._refusals("begin to send"):
-            try:
-                # Without a connection the client looks for the coordinator once, and again only half a second later.
-                self._producer.list_topics(self._topic, self._clients.seconds)
-                self._producer.init_transactions(self._clients.seconds)
-                self._clients.answered(self._producer)
-            except KafkaException as cause:
-                # A login that fails is only a time limit here.
-                error = self._clients.connection_error(self._producer) if cause.args[0].code() in _WAITED else None
-                if error is not None:
-                    raise error_of(error, self._request("begin to send")) from cause
-                raise
+        with self._clients.answering(self._producer, self._request("begin to send")):
+            # Without a connection the client looks for the coordinator once, and again only half a second later.
+            self._producer.list_topics(self._topic, self._clients.seconds)
+            self._producer.init_transactions(self._clients.seconds)
         return self
 
     def __exit__(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from time import monotonic, sleep
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from confluent_kafka import (
     Consumer,
@@ -19,8 +19,6 @@ from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.kafka.kafka_clients import NO_TOPIC, KafkaClients, KafkaRequest, error_of, refusals_of
-
-Answer = TypeVar("Answer")
 
 _SPARE_SECONDS: Final = 5
 """The client gives up by itself after the time that one request may take."""
@@ -62,6 +60,8 @@ def make_topic(
     settings: Mapping[str, object], only_try: bool = False,
 ) -> None:  # fmt: skip
     """Makes a topic unless it exists; None: the broker's default. With `only_try`, the broker only says if it would."""
+    if find_topic(clients, name) is not None:
+        return
     new = NewTopic(
         name, num_partitions=partitions or -1, replication_factor=replication_factor or -1,
         config={key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()},
@@ -115,12 +115,13 @@ def offsets(clients: KafkaClients, topic: Topic, spec: OffsetSpec = _END) -> lis
     give_up = monotonic() + clients.seconds
     while True:
         try:
-            with refusals_of(request):
+            with clients.answering(clients.admin, request):
                 # A consumer that reads committed messages only is told of the end of those, so another client asks.
                 answers = clients.admin.list_offsets(
                     asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=clients.seconds
                 )
-                found = {place.partition: _awaited(clients, each, request).offset for place, each in answers.items()}
+                waited = clients.seconds + _SPARE_SECONDS
+                found = {place.partition: each.result(timeout=waited).offset for place, each in answers.items()}
             return [found[number] for number in range(topic.partitions)]
         except TransientError:
             # Brokers that do not answer have taken all the time by then.
@@ -201,22 +202,10 @@ def arrivals(consumer: Consumer) -> list[Message]:
 def _answer(
     clients: KafkaClients, request: KafkaRequest, ask: "Callable[[], Future[Any]]", none_if: Collection[int]
 ) -> Any:
-    try:
-        return _awaited(clients, ask(), request)
-    except KafkaException as cause:
-        if cause.args[0].code() in none_if:
-            return None
-        raise error_of(cause.args[0], request) from cause
-
-
-def _awaited(clients: KafkaClients, answer: "Future[Answer]", request: KafkaRequest) -> Answer:
-    try:
-        found = answer.result(timeout=clients.seconds + _SPARE_SECONDS)
-    except (TimeoutError, KafkaException) as cause:
-        if isinstance(cause, KafkaException) and cause.args[0].code() != KafkaError._TIMED_OUT:
-            raise
-        # The client's own error is only a time limit: those of the connection say more.
-        error = clients.connection_error(clients.admin)
-        raise error_of(error or KafkaError(KafkaError._TIMED_OUT), request) from cause
-    clients.answered(clients.admin)
-    return found
+    with clients.answering(clients.admin, request):
+        try:
+            return ask().result(timeout=clients.seconds + _SPARE_SECONDS)
+        except KafkaException as cause:
+            if cause.args[0].code() not in none_if:
+                raise
+    return None
