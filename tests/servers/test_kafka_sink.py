@@ -183,6 +183,12 @@ def test_an_unclaimed_topic_that_holds_messages_is_refused(place: KafkaPlace) ->
         other.claim(FLIGHTS)
 
 
+def test_a_name_that_no_topic_can_have_is_refused(kafka: Kafka) -> None:
+    for topic in ("a b/ü", "x" * 245, ".."):
+        with pytest.raises(TerminalError, match=r"correct sink\.topic or sink\.state_topic: up to 249 letters"):
+            KafkaPlace(kafka=kafka, topic=topic).sink().check()
+
+
 def test_brokers_that_do_not_answer_are_named(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ICEFLOE_PATIENCE_SECONDS", "1")
     sink = KafkaPlace(kafka=kafka).sink(bootstrap_servers="127.0.0.1:1")

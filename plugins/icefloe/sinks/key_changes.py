@@ -37,18 +37,18 @@ def key_operations(
 ) -> Iterator[KeyOperations]:
     """One operation for each key whose row the changes of a part have changed."""
     # Reads twice: for hashes, which decide, and for the rows that remain. Holds one batch and about 60 bytes a change.
-    decided = _decide(read, identity, hash_key)
-    if duplicates == "fail" and len(decided.duplicated):
-        raise _several_rows(read, identity, int(decided.duplicated[0]))
+    decided, is_live, several = _decide(read, identity, hash_key)
+    if duplicates == "fail" and len(several):
+        raise _several_rows(read, identity, int(several.min()))
     first = 0
     for changes in read():
         # Positions ascend, so those of this batch are a slice of them.
-        start, stop = np.searchsorted(decided.positions, (first, first + changes.num_rows))
+        start, stop = np.searchsorted(decided, (first, first + changes.num_rows))
         if start < stop:
-            positions = pa.array(decided.positions[start:stop] - first)
+            positions = pa.array(decided[start:stop] - first)
             yield KeyOperations(
                 rows=_table_rows(changes).take(positions),
-                is_live=decided.is_live[start:stop],
+                is_live=is_live[start:stop],
                 committed_at=changes.column(ChangeColumns.TIMESTAMP).take(positions),
             )
         first += changes.num_rows
@@ -81,16 +81,10 @@ def key_columns(rows: pa.RecordBatch, identity: Sequence[str]) -> list[pa.Array]
     return columns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decided:
-    """Ascending positions of the rows that get an operation, one per key."""
-
-    positions: NDArray[np.int64]
-    is_live: NDArray[np.bool_]
-    duplicated: NDArray[np.int64]
-
-
-def _decide(read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str], hash_key: int) -> _Decided:
+def _decide(
+    read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str], hash_key: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+    """Ascending positions of the rows that get an operation, one per key, and which live; those with further rows."""
     keys, rows, weights = _hashed(read, identity, hash_key, key_columns)
     # Two groupings, one inside the other. Key k goes from row a to b and back, key m from c to d:
     #   key     k   k   k   k   m   m
@@ -102,18 +96,15 @@ def _decide(read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str
     changed = np.flatnonzero(sums)
     positions, sums = groups.order[groups.starts[changed]], sums[changed]
     by_key = HashGroups.of(keys.take(positions))
-    if not len(positions):
-        return _Decided(positions=positions, is_live=np.zeros(0, np.bool_), duplicated=positions)
     # One row of each key: preferably live, with the smallest hash. The order of hashes is the same in every retry, on
     # every machine, and however the part was cut.
     key_of_row, hashes = np.empty(len(sums), np.int64), rows.take(positions)
     key_of_row[by_key.order] = np.repeat(np.arange(len(by_key.starts)), np.diff(by_key.starts, append=len(sums)))
     chosen = np.lexsort((hashes.low, hashes.high, sums <= 0, key_of_row))[by_key.starts]
     live_rows = np.add.reduceat(np.maximum(sums, 0)[by_key.order], by_key.starts)
-    is_live = live_rows > 0
-    duplicated = np.sort(positions[chosen[live_rows > 1]])
-    ascending = np.argsort(positions[chosen])
-    return _Decided(positions=positions[chosen][ascending], is_live=is_live[ascending], duplicated=duplicated)
+    decided = positions[chosen]
+    ascending = np.argsort(decided)
+    return decided[ascending], (live_rows > 0)[ascending], decided[live_rows > 1]
 
 
 def _hashed(

@@ -1,14 +1,5 @@
-import pytest
-
-from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.kafka_clients import KafkaOptions
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
-
-
-@pytest.mark.parametrize(("topic", "key"), [("a b/ü", "topic"), ("x" * 245, "state_topic"), ("..", "topic")])
-def test_names_that_no_topic_can_have_are_refused(topic: str, key: str) -> None:
-    with pytest.raises(TerminalError, match=rf"sink\.{key} is .*, which is no name of a topic"):
-        KafkaOptions.of({"topic": topic})
 
 
 def test_a_size_may_be_a_text_with_its_unit_in_both_sinks() -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,17 +20,6 @@ from icefloe.sinks.kafka.schemas import REGISTRY
 from icefloe.sinks.key_changes import Duplicates
 from icefloe.sinks.sink import checked_options
 
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryOptions:
-    """The schema registry; ``url`` is ``mock://NAME`` in tests."""
-
-    __pydantic_config__: ClassVar = STRICT
-
-    url: str
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaOptions:
@@ -45,7 +33,7 @@ class KafkaOptions:
     settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     envelope: Literal["debezium", "plain"] = "debezium"
     format: Literal["json", "avro"] = "json"
-    schema_registry: RegistryOptions | None = None
+    schema_registry: Mapping[str, str] | None = None  # its ``url``, which is ``mock://NAME`` in tests
     duplicates: Duplicates = "fail"
     tombstones: bool = True
     partitions: int | None = None  # of a new topic; None: the broker's default
@@ -61,14 +49,7 @@ class KafkaOptions:
         return checked_options(cls, written, sink_type="kafka", sizes=("transaction_bytes",))
 
     def __post_init__(self) -> None:
-        """Refuses names that no topic has, and keys that do not fit together."""
-        for key, name in (("topic", self.topic), ("state_topic", self.tokens)):
-            if name in (".", "..") or not _TOPIC.fullmatch(name):
-                raise TerminalError(
-                    f"sink.{key} is {name!r}, which is no name of a topic: use up to 249 letters, digits, dots, _ and "
-                    "-",
-                    key=f"sink.{key}",
-                )
+        """Refuses keys that do not fit together."""
         if self.topic == self.tokens:
             raise TerminalError(
                 f"sink.topic and sink.state_topic are both {self.topic}: give each a name of its own", key="sink.topic"
@@ -109,6 +90,7 @@ NO_TOPIC: Final = "it was deleted with the changes in it; make the pipeline begi
 _WAYS_OUT: Final[Mapping[int, str]] = {
     **dict.fromkeys(_LOGIN, "correct user, password, sasl.mechanism and security.protocol in the connection of "
                     "sink.conn_id"),
+    KafkaError.TOPIC_EXCEPTION: "correct sink.topic or sink.state_topic: up to 249 letters, digits, dots, _ and -",
     KafkaError.INVALID_CONFIG: "correct sink.topic_settings, or make the topic yourself",
     KafkaError.INVALID_REPLICATION_FACTOR: "correct sink.replication_factor, or make the topic yourself",
     KafkaError.INVALID_PARTITIONS: "correct sink.partitions, or make the topic yourself",
@@ -250,7 +232,7 @@ class KafkaClients:
         if options.schema_registry is not None:
             # By itself the registry's client waits for an answer without end.
             given = {name: value for name, value in registry.items() if value is not None}
-            registry = {"timeout": seconds / _REGISTRY_TRIES, **given, "url": options.schema_registry.url}
+            registry = {"timeout": seconds / _REGISTRY_TRIES, **given, "url": options.schema_registry["url"]}
             hide(registry, only_secrets=True)
         return cls(configuration=configuration, registry=registry, seconds=seconds)
 
