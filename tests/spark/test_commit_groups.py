@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.table import Table
 
 from icefloe.batch.verify.verify_batches import verify_batches
-from spark.range_check import changes_of, check_range, check_ranges
+from spark.range_check import changes_of, check_ranges
 from support.pipelines.workshop import Workshop
 from support.spark.java_rows import JavaStates
 from support.spark.java_writers import JavaWriters
@@ -44,21 +44,6 @@ def committed(table: SparkTable, write: Callable[[Table], object]) -> list[int]:
 def check_every_range(table: SparkTable, *commits: list[int]) -> None:
     states = cache(JavaStates(table).rows_at)
     check_ranges(table, commits=commits, state=lambda snapshot_id, _: states(snapshot_id))
-
-
-def test_a_rollback_into_a_commit_and_the_rest_of_it(table: SparkTable) -> None:
-    before = table.snapshot_ids()[-1]
-    group = committed(table, lambda loaded: loaded.upsert(rows(2, 50, v=1), ["id"]))
-    java = JavaStates(table)
-    table.lab.sql(f"CALL lab.system.rollback_to_snapshot('{table.identifier}', {group[0]})")
-    check_every_range(table)
-    for after, ends in ((group[-1], [group[0]]), (before, [group[0]])):
-        states = {each: java.rows_at(each) for each in (after, *ends)}
-        check_range(changes_of(table, after, identifier_columns=["id"]), states, [after, *ends], ["id"])
-    table.lab.sql(f"CALL lab.system.set_current_snapshot('{table.identifier}', {group[-1]})")
-    states = {each: java.rows_at(each) for each in (group[0], group[-1])}
-    check_range(changes_of(table, group[0], identifier_columns=["id"]), states, [group[0], group[-1]], ["id"])
-    check_every_range(table, group)
 
 
 def test_a_rewrite_at_the_end_of_a_transaction_leaves_the_step_its_own_snapshot(create_table: CreateTable) -> None:

@@ -188,20 +188,6 @@ def test_a_column_that_is_added_again_is_another_one(create_table: CreateTable) 
     assert weights_of(changes_of(table, None, last)) == Counter({(2, None): 1, (5, 20): 1})
 
 
-def test_a_column_added_with_a_default_has_it_in_older_files(create_table: CreateTable) -> None:
-    table = create_table("id bigint", format_version=3)
-    java = JavaWriters(table)
-    java.append(java.data_files([(1,), (2,), (3,)]))
-    with java.schema() as schema:
-        schema.addColumn("code", java.type("int"), None, java.literal(7))
-    java.append(java.data_files([(4, 7), (5, None), (6, 8)]))
-    delete(java, ["code", "id"], (7, 1), (None, 2), (8, 3), (7, 4))
-    delete(java, ["code"], None)
-    delete(java, ["code"], 7)
-    assert java.rows_at(table.snapshot_ids()[-1]) == Counter([(6, 8)])
-    check_ranges(table)
-
-
 def test_rewritten_deletes_keep_their_sequence_number(create_table: CreateTable) -> None:
     table = create_table("id bigint")
     java = JavaWriters(table)

@@ -206,28 +206,3 @@ def test_maps_are_compared_without_an_identity(create_table: CreateTable) -> Non
     )
     with pytest.raises(Exception, match=r"Identifier field is required as .* unorderable columns: \[data\]"):
         view_of(table, snap1)
-
-
-def test_every_kind_of_copy_on_write_commit(create_table: CreateTable) -> None:
-    table = create_table("id bigint, name string, at timestamp, score double", format_version=3)
-    at = "timestamp'2024-01-01 00:00:00' + make_interval(0, 0, 0, 0, 0, id)"
-    table.sql(f"INSERT INTO {{table}} SELECT id, 'n', {at}, 0.5 FROM range(40)")
-    table.sql("UPDATE {table} SET score = 1.5 WHERE id IN (3, 5, 8)")
-    table.sql("DELETE FROM {table} WHERE id BETWEEN 10 AND 12")
-    table.sql(
-        f"MERGE INTO {{table}} t USING (SELECT id, 'm' AS name, {at} AS at, 0.5 AS score FROM range(38, 44)) s "
-        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-    )
-    found = agreed(table, table.snapshot_ids()[0], identifier_columns=["id"])
-    kinds = [kind for kind, *_ in found.elements()]
-    assert Counter(kinds) == {"UPDATE_BEFORE": 5, "UPDATE_AFTER": 5, "DELETE": 3, "INSERT": 4}
-
-
-def test_maps_whose_entries_come_in_another_order_are_equal(create_table: CreateTable) -> None:
-    table = create_table("id bigint, tags array<struct<k: string, v: int>>, attributes map<string, array<int>>")
-    table.sql(
-        "INSERT INTO {table} VALUES (1, array(named_struct('k', 'a', 'v', 1), null), map('x', array(1), 'y', null)), "
-        "(2, null, map()), (3, array(), null)"
-    )
-    table.sql("UPDATE {table} SET attributes = map('y', null, 'x', array(1)) WHERE id = 1")
-    assert not changes_of(table, table.snapshot_ids()[0])

@@ -16,10 +16,8 @@ from spark.moving_table import (
     followed,
     head,
     insert,
-    states_of,
 )
-from spark.range_check import changes_of, check_range
-from support.spark.java_writers import JavaWriters
+from spark.range_check import changes_of
 from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
@@ -85,36 +83,3 @@ def test_a_table_that_was_dropped_and_created_again_stops_its_pipeline(table: Sp
     insert(table, 0, 3)
     with pytest.raises(TerminalError, match=r"with uuid .* it was dropped and created again"):
         workshop.prepare()
-
-
-def test_equality_deletes_reach_rows_of_a_branch_that_had_their_key_in_another_type_than_the_table_has_now(
-    create_table: CreateTable,
-) -> None:
-    table = create_table("id string, v int")
-    java = JavaWriters(table)
-    # As numbers, these texts have another order: by their last byte first.
-    first = java.append(java.data_files([("abaaaaaa", 1), ("acaaaaaa", 2), ("baaaaaaa", 3)]))
-    last = java.row_delta(deletes=java.equality_deletes(["id"], [("acaaaaaa",)]))
-    # Iceberg's reader decodes bounds in the type of now, so it is asked before.
-    states = states_of(table, first, last)
-    table.sql("ALTER TABLE {table} CREATE BRANCH old")
-    table.sql("CREATE OR REPLACE TABLE {table} (id bigint, v int) USING iceberg")
-    insert(table, 0, 3)
-    check_range(changes_of(table, first, branch="old"), states, [first, last], ["id"])
-
-
-def test_position_deletes_reach_partitions_of_a_branch_that_had_them_in_another_type_than_the_table_has_now(
-    create_table: CreateTable,
-) -> None:
-    table = create_table("id bigint, v string", mode="merge-on-read", partitioned_by="v")
-    texts = ("abaaaaaa", "acaaaaaa", "baaaaaaa")
-    values = ", ".join(f"({number}, '{text}')" for text in texts for number in range(3))
-    table.sql(f"INSERT INTO {{table}} VALUES {values}")
-    first = head(table)
-    table.sql("DELETE FROM {table} WHERE id = 1 AND v = 'acaaaaaa'")
-    last = head(table)
-    states = states_of(table, first, last)
-    table.sql("ALTER TABLE {table} CREATE BRANCH old")
-    table.sql("CREATE OR REPLACE TABLE {table} (id bigint, v bigint) USING iceberg PARTITIONED BY (v)")
-    insert(table, 0, 3)
-    check_range(changes_of(table, first, branch="old"), states, [first, last], ["id"])

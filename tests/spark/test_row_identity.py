@@ -13,7 +13,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from spark.range_check import changes_of, check_range, check_ranges
+from spark.range_check import changes_of, check_range
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
 
@@ -103,20 +103,3 @@ def test_keys_inside_structs(create_table: CreateTable, kind: str) -> None:
     assert types_of(found) == {"UPDATE_BEFORE": 3, "UPDATE_AFTER": 3}
     assert types_of(last_changes(table, identifier_columns=["s.k"], columns=["v"])) == types_of(found)
     assert types_of(last_changes(table, identifier_columns=["s.k", "v"])) == {"DELETE": 3, "INSERT": 3}
-
-
-@pytest.mark.parametrize(("format_version", "mode"), [(2, "copy-on-write"), (3, "merge-on-read")])
-def test_the_table_s_identifier_fields_come_before_row_ids(
-    create_table: CreateTable, mode: str, format_version: int
-) -> None:
-    table = create_table(
-        "a int NOT NULL, b string NOT NULL, v int",
-        mode=mode, format_version=format_version, identifier_fields=["b", "a"],
-    )  # fmt: skip
-    table.sql("INSERT INTO {table} VALUES (1, 'x', 0), (1, 'y', 0), (2, 'x', 0), (2, 'x', 0)")
-    table.sql("UPDATE {table} SET v = 1 WHERE b = 'x'")
-    assert types_of(last_changes(table)) == {"UPDATE_BEFORE": 3, "UPDATE_AFTER": 3}
-    table.sql("UPDATE {table} SET a = 3 WHERE b = 'y'")
-    assert types_of(last_changes(table)) == {"DELETE": 1, "INSERT": 1}
-    assert types_of(last_changes(table, identifier_columns=["b"])) == {"UPDATE_BEFORE": 1, "UPDATE_AFTER": 1}
-    check_ranges(table, identifier_columns=["a", "b"])

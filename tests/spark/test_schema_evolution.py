@@ -1,6 +1,5 @@
 """Schemas that change inside a range, against Iceberg's own reading of every state in the range's last schema."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -8,10 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from icefloe.errors import TerminalError
 from spark.range_check import changes_of, check_evolving_ranges
 from support.spark.java_writers import JavaWriters
-from support.spark.row_counts import typed_changes_of, weights_of
+from support.spark.row_counts import weights_of
 from support.spark.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
@@ -154,22 +152,3 @@ DEFAULTS: Sequence[tuple[str, str, Any]] = (
     ("a_binary", "binary", b"\x00\xff"),
     ("a_fixed", "fixed[2]", b"\x01\x02"),
 )
-
-
-def test_names_are_those_of_the_range_s_last_schema(create_table: CreateTable) -> None:
-    table = create_table("id bigint, a int, b int", mode="merge-on-read")
-    table.sql("INSERT INTO {table} VALUES (1, 1, 10), (2, 2, 20), (3, 3, 30)")
-    table.sql("UPDATE {table} SET a = 5 WHERE id = 1")
-    table.sql("ALTER TABLE {table} RENAME COLUMN a TO c")
-    table.sql("ALTER TABLE {table} RENAME COLUMN b TO a")
-    table.sql("UPDATE {table} SET c = 0 WHERE id = 2")
-    first, second, third = table.snapshot_ids()
-    options = {"columns": ["c"], "identifier_columns": ["id"]}
-    found = changes_of(table, first, filter="c >= 2", **options)
-    assert typed_changes_of(found) == Counter({("INSERT", 0, 5): 1, ("DELETE", 1, 2): 1})
-    # Up to the second snapshot the schema still has the old names.
-    assert weights_of(changes_of(table, first, second, filter="a >= 2")) == Counter({(1, 5, 10): 1})
-    with pytest.raises(TerminalError, match="filter names column 'c'"):
-        changes_of(table, first, second, filter="c >= 2")
-    with pytest.raises(TerminalError, match="selected column 'b' is not in the table"):
-        changes_of(table, second, third, columns=["b"])

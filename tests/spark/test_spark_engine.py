@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from batch.reduce.changed_keys import edited, require_selected, types_of
 from icefloe.batch.context.batch_folder import MARKER
 from icefloe.batch.phase_record import TaskOutcome
 from icefloe.engines.spark.engine import SparkEngine
@@ -62,18 +61,6 @@ def test_spark_and_one_thread_deliver_the_same_changes_in_the_same_order(
         workshop.require_exact(batch.plan, workshop.changes(1))
         delivered.append([workshop.changes(number).drop_columns(VARYING) for number in (0, 1)])
     assert delivered[0] == delivered[1]
-
-
-def test_workers_find_the_rows_that_only_change_their_identity(
-    engine: SparkEngine, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("icefloe.batch.plan.make_plan._ROWS_PER_HASH_PARTITION", 8)
-    batch = edited(workshop).open()
-    batch.run(Phase.SHUFFLE_WRITE, engine)
-    assert len(batch.coalesce().plan.hash_ranges) > 1
-    batch.run(Phase.SHUFFLE_READ, engine)
-    batch.commit()
-    assert types_of(require_selected(workshop, batch)) == {"UPDATE_BEFORE": 10, "UPDATE_AFTER": 10}
 
 
 def test_workers_know_their_local_disks(engine: SparkEngine) -> None:

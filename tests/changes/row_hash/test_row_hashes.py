@@ -190,7 +190,7 @@ def test_hashes_are_joined_taken_and_cut_like_arrays(first, second):
     joined = RowHashes.concat([hashes_of(first), hashes_of(second)])
     assert numbers(joined) == first + second
     assert numbers(joined.take(np.arange(len(joined))[::-1])) == (first + second)[::-1]
-    assert numbers(joined.slice(1, 3)) == (first + second)[1:3]
+    assert numbers(joined[1:3]) == (first + second)[1:3]
     assert joined.equals(hashes_of(first + second))
     assert joined.equals(hashes_of(first)) == (not second)
     assert len(RowHashes.concat([])) == 0

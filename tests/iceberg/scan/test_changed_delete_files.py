@@ -18,13 +18,12 @@ from iceberg.scan.fake_manifests import (
     step,
     terms,
 )
-from icefloe.iceberg.data_file import FileContent
 from icefloe.iceberg.manifests.manifest_reader import (
     DataEntry,
     ManifestFile,
     Partition,
 )
-from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.step import StepKind
 
 
 def test_a_delete_file_added_or_removed_counts_the_rows_before_less_and_the_rows_after_more() -> None:
@@ -40,24 +39,6 @@ def test_a_delete_file_added_or_removed_counts_the_rows_before_less_and_the_rows
     ]  # fmt: skip
     assert terms(reader, step(StepKind.COMMIT, 2, 3)) == [{"a": [(-1, []), (1, ["e"])]}]
     assert reader.read.count("old") == 2
-
-
-@pytest.mark.parametrize(
-    ("of", "expected"),
-    [
-        (step(StepKind.COMMIT, 2), {"a": [(-1, ["d"])], "b": [(1, ["d"])]}),
-        (step(StepKind.STATES, 2, start=1), {"a": [(-1, ["d"])], "b": [(1, ["d"])]}),
-        (step(StepKind.INITIAL, 2), {"b": [(1, ["d"])]}),
-    ],
-    ids=str,
-)
-def test_every_file_has_its_delete_files_in_force(of: Step, expected: dict[str, Any]) -> None:
-    reader = FakeReader()
-    deletes = reader.write("deletes", 0, delete("d", ADDED, 0, 5))
-    first = reader.write("first", 1, data("a", ADDED, 1, 1))
-    gone = reader.write("gone", 2, data("a", DELETED, 2, 1), data("b", ADDED, 2, 4))
-    reader.lists = {1: [deletes, first], 2: [deletes, gone]}
-    assert terms(reader, of) == [expected]
 
 
 def test_delete_manifests_are_not_read_where_nothing_is_read() -> None:
@@ -80,15 +61,6 @@ def test_of_the_manifests_that_a_commit_left_alone_only_those_are_read_that_list
     reader.read.clear()
     assert terms(reader, step(StepKind.STATES, 2, start=1)) == [{"f4": [(-1, []), (1, ["d"])]}]
     assert set(reader.read) == {"changed", "day4"}
-
-
-def test_equality_deletes_of_no_partition_reach_files_of_every_spec() -> None:
-    reader = FakeReader(partition_types={0: [], 1: [IntegerType()]})
-    old = [days(reader.write(f"day{day}", 1, in_partition(data(f"f{day}", ADDED, 1), day)), day, day) for day in (1, 2)]
-    entry = delete("d", ADDED, 2, 2)
-    entry = replace(entry, delete_file=replace(entry.delete_file, content=FileContent.EQUALITY_DELETES))
-    reader.lists = {2: [*old, reader.write("changed", 2, entry)]}
-    assert terms(reader, step(StepKind.COMMIT, 2)) == [{f"f{n}": [(-1, []), (1, ["d"])] for n in (1, 2)}]
 
 
 def test_entries_of_files_that_no_changed_delete_file_names_are_not_built() -> None:

@@ -82,15 +82,6 @@ def test_partition_evolution_keeps_every_file_and_its_constants(tmp_path: Path) 
     assert by_spec[1].lower_bounds[1] <= by_spec[1].upper_bounds[1]
 
 
-def test_a_file_added_and_removed_in_different_steps_is_read_once_with_both_weights(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    table.append(rows(1))
-    table.delete(EqualTo(term="id", value=1))
-    plan = plan_scan_tasks(table, plan_range(table).steps)
-    assert [weights(task) for task in plan.tasks] == [[(0, 1), (1, -1)]]
-    assert not plan.inserts_only
-
-
 def test_the_initial_load_reads_every_live_file(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1, 2))

@@ -137,10 +137,6 @@ class RowHashes:
             return RowHashes(self.high[place], self.low[place])
         return int(self.high[place]) << 64 | int(self.low[place])
 
-    def slice(self, start: int, stop: int) -> "RowHashes":
-        """The hashes of rows ``start`` to ``stop``, not copied."""
-        return self[start:stop]
-
     def take(self, positions: NDArray[np.integer]) -> "RowHashes":
         """The hashes of the rows at ``positions``."""
         return RowHashes(self.high[positions], self.low[positions])

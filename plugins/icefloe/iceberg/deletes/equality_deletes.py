@@ -214,14 +214,7 @@ def key_hashes(keys: pa.RecordBatch, hash_key: int) -> RowHashes:
     >>> hashes[0] == hashes[2], hashes[0] == hashes[1], hashes[3] == hashes[4]
     (True, False, True)
     """
-    columns = [_by_bits(column) if _has_floats(column.type) else column for column in keys.columns]
-    return RowHashes.of(columns, key=hash_key)
-
-
-def _has_floats(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return any(_has_floats(field.type) for field in kind)
-    return bool(pa.types.is_floating(kind))
+    return RowHashes.of([_by_bits(column) for column in keys.columns], key=hash_key)
 
 
 def _by_bits(array: Any) -> Any:

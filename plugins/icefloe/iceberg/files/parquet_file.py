@@ -186,10 +186,7 @@ class ParquetRows:
     @property
     def num_rows(self) -> int:
         """The rows of the row groups."""
-        metadata = self.file.metadata
-        if len(self.groups) == metadata.num_row_groups:
-            return int(metadata.num_rows)
-        return sum(int(metadata.row_group(group).num_rows) for group in self.groups)
+        return sum(int(self.file.metadata.row_group(group).num_rows) for group in self.groups)
 
     def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
         """(first row, rows, row groups) read together: one row group, or several small ones."""
@@ -251,15 +248,15 @@ def _dictionary(source: InputStream, metadata: pq.FileMetaData, group: int, colu
 
 def _encoded_text(metadata: pq.FileMetaData) -> list[str]:
     """The top-level text columns that are encoded throughout, judged by their size."""
+    columns = [metadata.schema.column(column) for column in range(metadata.num_columns)]
     return [
-        metadata.schema.column(column).path
-        for column in range(metadata.num_columns)
-        if _is_top_level_text(metadata.schema.column(column)) and _is_encoded(metadata, column)
+        column.path
+        for number, column in enumerate(columns)
+        if column.physical_type == "BYTE_ARRAY"
+        and column.path == column.name
+        and column.max_repetition_level == 0
+        and _is_encoded(metadata, number)
     ]
-
-
-def _is_top_level_text(column: pq.ColumnSchema) -> bool:
-    return column.physical_type == "BYTE_ARRAY" and column.path == column.name and column.max_repetition_level == 0
 
 
 def _is_encoded(metadata: pq.FileMetaData, column: int) -> bool:

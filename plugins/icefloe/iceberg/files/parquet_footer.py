@@ -32,6 +32,7 @@ _LAST_FIELD: Final = 0x7FFF
 _NUMBERS: Final = frozenset({4, 5, 6})
 _TRUE, _FALSE, _BYTE, _INT, _LONG, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12
 """Types of Thrift's compact protocol; the others are numbers of variable length."""
+_FIXED_BYTES: Final = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
 
 
 def read_footer(source: InputStream) -> pq.FileMetaData:
@@ -68,20 +69,21 @@ def _tail(source: InputStream, size: int, length: int) -> bytes:
 def _check(leaf: pq.ColumnSchema, chunk: dict[int, Any]) -> None:
     if _ENCRYPTED in chunk:
         raise EncryptedRowsError
-    if _METADATA not in chunk:
-        raise UndecodableError(f"the metadata of a column chunk of {leaf.path} is missing")
-    number = _TYPES.index(leaf.physical_type)
-    if chunk[_METADATA].get(_TYPE) != number:
-        raise UndecodableError(f"a column chunk of {leaf.path} is not of the type {leaf.physical_type} of its column")
-    least = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _BOUND_BYTES[number]
-    if any(size < least for size in chunk[_METADATA].get(_STATISTICS, {}).values()):
-        raise UndecodableError(f"a bound of a column chunk of {leaf.path} has fewer bytes than its values")
-    sizes = chunk[_METADATA].get(_SIZES, {})
+    metadata, number = chunk.get(_METADATA, {}), _TYPES.index(leaf.physical_type)
+    bounds, sizes = metadata.get(_STATISTICS, {}).values(), metadata.get(_SIZES, {})
+    is_text, is_fixed = leaf.physical_type == "BYTE_ARRAY", leaf.physical_type == "FIXED_LEN_BYTE_ARRAY"
+    least = leaf.length if is_fixed else _BOUND_BYTES[number]
     levels = ((_REPETITIONS, leaf.max_repetition_level), (_DEFINITIONS, leaf.max_definition_level))
-    if any(len(sizes.get(field, ())) not in (0, most + 1) for field, most in levels):
-        raise UndecodableError(f"the level histogram of a column chunk of {leaf.path} does not fit its column")
-    if _TEXT_BYTES in sizes and leaf.physical_type != "BYTE_ARRAY":
-        raise UndecodableError(f"a column chunk of {leaf.path} counts bytes of texts, but its column has none")
+    fits = (
+        metadata.get(_TYPE) == number
+        and all(size >= least for size in bounds)
+        and all(len(sizes.get(field, ())) in (0, most + 1) for field, most in levels)
+        and (is_text or _TEXT_BYTES not in sizes)
+    )
+    if not fits:
+        raise UndecodableError(
+            f"the type, a bound or a level histogram of a column chunk of {leaf.path} does not fit its column"
+        )
 
 
 _SIZE: Final = {_TEXT_BYTES: _LONG, _REPETITIONS: [_LONG], _DEFINITIONS: [_LONG]}
@@ -147,12 +149,8 @@ class CompactReader:
         return self._bytes() if kind == _BINARY else self.number()
 
     def _skip(self, kind: int) -> None:
-        if kind in (_TRUE, _FALSE):
-            return
-        if kind == _BYTE:
-            self._place += 1
-        elif kind == _DOUBLE:
-            self._place += 8
+        if kind in _FIXED_BYTES:
+            self._place += _FIXED_BYTES[kind]
         elif kind == _BINARY:
             self._bytes()
         elif kind == _STRUCT:

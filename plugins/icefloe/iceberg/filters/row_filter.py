@@ -36,7 +36,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from icefloe.iceberg.filters.filter_binding import bind_filter, comparisons, parse_filter
-from icefloe.iceberg.schemas.column_paths import struct_paths
+from icefloe.iceberg.schemas.column_paths import IdentifierColumns, struct_paths
 from icefloe.pipeline.environment import ExpandedText
 
 __all__ = ["RowFilter"]
@@ -72,9 +72,7 @@ def filter_mask(
 
 
 def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
-    top, *nested = path
-    column = batch.column(top)
-    values = pc.struct_field(column, nested) if nested else column
+    [values] = IdentifierColumns((path,)).values(batch)
     return values.storage if isinstance(values, pa.ExtensionArray) else values
 
 

@@ -355,10 +355,9 @@ def check_replace(snapshot_id: int, states: ListedStates, reader: ManifestReader
 
 def _records(manifests: Iterable[ManifestFile]) -> int | None:
     """None if it has delete files or no counts."""
-    listed = list(manifests)
-    counts = [manifest.live_rows for manifest in listed]
-    is_exact = None not in counts and not any(manifest.holds_deletes for manifest in listed)
-    return sum(count for count in counts if count is not None) if is_exact else None
+    counts = [None if manifest.holds_deletes else manifest.live_rows for manifest in manifests]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _live_rows(term: FileTerm, delete_files: DeleteFileIndex) -> int | None:

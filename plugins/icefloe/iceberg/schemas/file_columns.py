@@ -14,6 +14,7 @@ __all__ = ["FileColumn", "file_columns", "leaves"]
 
 _FIELD_IDS: Final = (b"PARQUET:field_id", b"iceberg.id")
 """Keys under which pyarrow puts the ids of Parquet's and ORC's types."""
+_LISTS: Final = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +104,4 @@ def is_list(kind: pa.DataType) -> bool:
     >>> is_list(pa.large_list(pa.int32())), is_list(pa.map_(pa.string(), pa.int32()))
     (True, False)
     """
-    types = pa.types
-    return (
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
+    return isinstance(kind, _LISTS)
