@@ -62,7 +62,8 @@ def test_values_that_help_a_batch_through_may_be_edited(lab: Delivered) -> None:
 def test_a_driver_gets_the_file_and_the_variables_that_it_names_and_no_others(tmp_path: Path) -> None:
     path = write_pipeline(tmp_path, filter="name = '${NAME}'", max_scan_bytes="${MOST}", columns=["name"])
     environ = {"NAME": "Ada", "MOST": "64MiB", "HOME": "/root"}
-    given = RunSettings.of(Pipeline.load(path, environ=environ), backfill_id="start-7", writer=Writer(run="manual"))
+    pipeline = Pipeline.load(path, environ=environ)
+    given = RunSettings(pipeline=pipeline, backfill_id="start-7", writer=Writer(run="manual"))
     handed = given.to_environment()
     assert "/root" not in "".join(handed.values())
     found = RunSettings.from_environment(handed)

@@ -45,6 +45,6 @@ def test_its_fault_is_a_sentence_with_a_line(write):
 def test_a_spark_job_finds_it_in_the_pipeline_of_its_settings(write, monkeypatch):
     pipeline = CalmPipeline.of(load_yaml(write(calm="${CALM}")), {"CALM": "flat"})
     monkeypatch.setattr(run_settings, "Pipeline", CalmPipeline)
-    found = RunSettings.from_environment(RunSettings.of(pipeline).to_environment()).pipeline
+    found = RunSettings.from_environment(RunSettings(pipeline=pipeline).to_environment()).pipeline
     assert isinstance(found, CalmPipeline)
     assert (found.calm, found == pipeline) == ("flat", True)

@@ -106,7 +106,7 @@ def test_a_value_that_the_file_or_a_place_shows_anyway_is_shown(tmp_path: Path, 
 def test_a_driver_hides_what_its_task_hid(tmp_path: Path, secret: str) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(yaml.safe_dump(pipeline_with(("sink", "url"), "https://${X}", "opensearch")))
-    handed = RunSettings.of(Pipeline.load(file, environ={"X": secret})).to_environment()
+    handed = RunSettings(pipeline=Pipeline.load(file, environ={"X": secret})).to_environment()
     code = "import os\nfrom icefloe.batch.run_settings import RunSettings\nRunSettings.from_environment(os.environ)\n"
     code += f"from icefloe.redaction.hidden import redacted\nprint(redacted('no {secret} here'))"
     assert python(["-c", code], timeout_seconds=120, **handed).out == "no *** here\n"

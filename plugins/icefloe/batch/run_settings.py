@@ -134,24 +134,19 @@ class RunSettings:
     backfill_id: str | None = None  # None for the pipeline itself
     writer: Writer = field(default_factory=Writer)
 
-    @classmethod
-    def of(cls, pipeline: Pipeline, *, backfill_id: str | None = None, writer: Writer | None = None) -> Self:
-        """The settings of an expanded pipeline, or of a backfill of it."""
-        return cls(pipeline=pipeline, backfill_id=backfill_id, writer=writer or Writer())
-
     @property
     def checkpoint_url(self) -> str:
         """URL of the checkpoint of the pipeline or of the backfill."""
-        below = () if self.backfill_id is None else (backfill_prefix(self.backfill_id),)
-        return "/".join((self.pipeline.checkpoint_url, *below))
+        url = self.pipeline.checkpoint_url
+        return url if self.backfill_id is None else f"{url}/{backfill_prefix(self.backfill_id)}"
 
     @property
     def changes_folder(self) -> SinkSettings:
         """The folder to which tasks write changes: the files sink, or where batches are staged."""
         folder = self.pipeline.changes_folder
-        return (
-            folder if self.backfill_id is None else replace(folder, path=f"{folder.path}/_backfills/{self.backfill_id}")
-        )
+        if self.backfill_id is None:
+            return folder
+        return replace(folder, path=f"{folder.path}/_backfills/{self.backfill_id}")
 
     @property
     def delivers(self) -> bool:

@@ -31,7 +31,7 @@ def settings_at(checkpoint_url: str, **keys: Any) -> RunSettings:
     sink = {"type": "files", "path": f"{checkpoint_url}/changes"}
     minimal = {"version": 1, "catalog": "lakehouse", "table": "nyc.flights", "storage": checkpoint_url, "sink": sink}
     data = {**minimal, "checkpoint": checkpoint_url, **keys}
-    return RunSettings.of(Pipeline.of(YamlFile(path="flights.yaml", data=data, lines={}), {}))
+    return RunSettings(pipeline=Pipeline.of(YamlFile(path="flights.yaml", data=data, lines={}), {}))
 
 
 def pipeline_from(folder: Path, stem: str = "flights", **keys: Any) -> Pipeline:

@@ -39,7 +39,7 @@ class PipelinePlaces(Places):
     settings: RunSettings = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        settings = RunSettings.of(self.pipeline, backfill_id=self.backfill_id, writer=self.writer)
+        settings = RunSettings(pipeline=self.pipeline, backfill_id=self.backfill_id, writer=self.writer)
         object.__setattr__(self, "settings", settings)
 
     @property

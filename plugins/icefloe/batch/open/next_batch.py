@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -79,9 +80,8 @@ def find_work(session: PipelineSession) -> Work:
 
 
 _KEY: Final = "filter_columns"
-_FLOATS: Final = ("float", "double")
 
-Compared = Sequence[tuple[int, str]]
+Compared = Sequence[Sequence[object]]
 """Field id and type of each column that a filter names, in the order of the names."""
 
 
@@ -94,8 +94,7 @@ def filter_columns_of_batch(
         return {}
     found = _parsed(pipeline, schema)
     if after_snapshot_id is not None and view.cursor is not None and not view.cursor.is_beginning:
-        before = _recorded(session, view.cursor.batch_number) or _known(session, after_snapshot_id)
-        change = _change_since(before, found, pipeline)
+        change = _change_since(_compared_before(session, view.cursor, after_snapshot_id), found, pipeline)
         if change is not None:
             raise TerminalError(
                 f"pipeline {pipeline.name} has filtered rows of table {pipeline.table} by {change} by icefloe reset "
@@ -103,7 +102,7 @@ def filter_columns_of_batch(
                 table=pipeline.table,
                 key="filter",
             )
-    return {_KEY: [[field_id, kind] for field_id, kind in _compared(found)]}
+    return {_KEY: _compared(found)}
 
 
 def _parsed(pipeline: Pipeline, schema: TableSchema) -> "RowFilter":
@@ -117,25 +116,20 @@ def _parsed(pipeline: Pipeline, schema: TableSchema) -> "RowFilter":
 
 def _compared(row_filter: "RowFilter") -> Compared:
     fields = [row_filter.named[name] for name in sorted(row_filter.named)]
-    return [(field.field_id, str(field.field_type)) for field in fields]
+    return [[field.field_id, str(field.field_type)] for field in fields]
 
 
-def _recorded(session: PipelineSession, batch_number: int) -> Compared:
-    """By the record of a batch; none if it only moved the cursor."""
-    offset = session.checkpoint.offset(batch_number)
-    found = None if offset is None else offset.result_configuration.get(_KEY)
-    return [(int(field_id), str(kind)) for field_id, kind in found] if isinstance(found, list) else []
-
-
-def _known(session: PipelineSession, snapshot_id: int) -> Compared:
-    """By the schema of a snapshot; none if it has expired, or if the filter did not fit then."""
-    metadata = session.table.metadata
-    if metadata.snapshot_by_id(snapshot_id) is None:
-        return []
-    try:
-        return _compared(_parsed(session.pipeline, TableSchema.at(metadata, snapshot_id)))
-    except TerminalError:
-        return []
+def _compared_before(session: PipelineSession, cursor: Cursor, snapshot_id: int) -> Compared:
+    """By the record of the batch before or, if that only moved the cursor, by the schema of its snapshot."""
+    offset, metadata = session.checkpoint.offset(cursor.batch_number), session.table.metadata
+    recorded = None if offset is None else offset.result_configuration.get(_KEY)
+    if isinstance(recorded, list):
+        return recorded
+    # None if the snapshot has expired, or if the filter did not fit then.
+    with suppress(TerminalError):
+        if metadata.snapshot_by_id(snapshot_id) is not None:
+            return _compared(_parsed(session.pipeline, TableSchema.at(metadata, snapshot_id)))
+    return []
 
 
 def _change_since(before: Compared, found: "RowFilter", pipeline: Pipeline) -> str | None:
@@ -148,7 +142,7 @@ def _change_since(before: Compared, found: "RowFilter", pipeline: Pipeline) -> s
                 f"{column} since its first batch, but it is another column now, and rows that were delivered are "
                 "judged by other values; restore the column's name, or start over"
             )
-        if was != now and {was, now} == {*_FLOATS} and (now == "float" or found.rounds(name)):
+        if {was, now} == {"float", "double"} and (now == "float" or found.rounds(name)):
             return (
                 f"{column} since its first batch, but it was a {was} and is a {now} now; no float equals the number "
                 "that it is compared with; start over"
@@ -298,9 +292,9 @@ def next_batch(session: PipelineSession, *, view: CheckpointView | None = None, 
             if cursor is not None and opened.after_snapshot_id == cursor.snapshot_id:
                 table.history.require_same(cursor.snapshot)
             return _resumed(session, table, opened)
-        is_pinned = pipeline.pin and view.checkpoint_id is not None
-        name = PipelinePins.branch_of(pipeline.name, str(view.checkpoint_id))
-        pins = PipelinePins.of(table.history, name) if is_pinned else None
+        pins = None
+        if pipeline.pin and view.checkpoint_id is not None:
+            pins = PipelinePins.of(table.history, PipelinePins.branch_of(pipeline.name, view.checkpoint_id))
         end_at = snapshots_left_by_cursor(session.checkpoint, view.cursor)
         snapshots = next_range(table, pipeline, cursor, pins=pins, end_at=end_at)
         if snapshots is None:
@@ -335,7 +329,9 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
         view = backfill.checkpoint.look()
         if view.checkpoint_id is None:
             refuse_other_coordination(backfill)
-        opened = view.opened or _delivered(backfill, view)
+        opened = view.opened
+        if opened is None and view.backfilled_number is not None:
+            opened = backfill.checkpoint.offset(view.backfilled_number)
         if opened is not None:
             resumed = _resumed(backfill, table, opened)
             if view.opened is None:
@@ -348,9 +344,3 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
 def _resumed(session: PipelineSession, table: LoadedTable, opened: OffsetRecord) -> NextBatch:
     logger.info("%s: resuming batch %d", session.pipeline.name, opened.batch_number)
     return NextBatch(session=session, table=table, offset=opened, is_resumed=True)
-
-
-def _delivered(backfill: PipelineSession, view: CheckpointView) -> OffsetRecord | None:
-    """None if there is none, or if the last one was abandoned."""
-    number = view.backfilled_number
-    return None if number is None else backfill.checkpoint.offset(number)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from numbers import Integral
-from typing import Final, Literal, TypeAlias
+from typing import Literal
 
 from icefloe.checkpoint.records import Cursor
 from icefloe.errors import UsageError
@@ -109,10 +109,6 @@ def backfill_id(
     return f"{after}-{up_to_snapshot_id}-{digest}"
 
 
-_Load: TypeAlias = Literal["changes", "full", "from_earliest"]
-_LOADS: Final[dict[str, _Load]] = {"full": "full", "from_earliest": "from_earliest"}
-
-
 def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> Passage:
     """All snapshots from the cursor to the head, or the load."""
     branch, on_rollback = pipeline.branch, pipeline.on_rollback
@@ -120,9 +116,9 @@ def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor 
     is_tag = table.history.is_tag(branch)
     if is_tag and after_snapshot_id is not None:
         return Passage.of_tag(table, tag=branch, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
-    load: _Load = "changes"
+    load: Literal["changes", "full", "from_earliest"] = "changes"
     if cursor is None:
-        load = "full" if is_tag else _LOADS[pipeline.initial_load]
+        load = "from_earliest" if pipeline.initial_load == "from_earliest" and not is_tag else "full"
     return Passage.find(
         table,
         branch=branch,
