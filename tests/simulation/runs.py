@@ -89,7 +89,7 @@ def _deliver_next(stage: Stage, actor: Actor, request: RequestedRange | None) ->
     opened = stage.tried(actor, partial(_open, stage, request))
     if opened.plan is None or opened.reference is None:
         return False
-    begun = Begun(reference=opened.reference, route=opened.route)
+    begun = Begun(reference=opened.reference, route=opened.plan.route)
     stage.begun.setdefault(opened.reference.plan_url, begun)
     Delivery(stage=stage, actor=actor, begun=begun).deliver()
     return True

@@ -129,8 +129,9 @@ def plan(arguments: Namespace, screen: Screen) -> None:
         screen.answer(_NOTHING_PLANNED)
         return
     document, refusal = _plan_document(preview), preview.refusal()
-    if preview.opened_at is not None:
-        screen.say(f"{pipeline.name}: batch {document['batch']} is open since {preview.opened_at}; a run resumes it")
+    if preview.batch.is_resumed:
+        opened_at = preview.batch.offset.opened_at
+        screen.say(f"{pipeline.name}: batch {document['batch']} is open since {opened_at}; a run resumes it")
     screen.table(document["steps"], ("change_ordinal", "commit_snapshot_id", "commit_timestamp", "kind"))
     screen.facts(document)
     if refusal is not None:
@@ -139,12 +140,12 @@ def plan(arguments: Namespace, screen: Screen) -> None:
 
 
 def _plan_document(preview: BatchPreview) -> dict[str, Any]:
-    planned, spec = preview.plan, preview.plan.spec
+    planned, spec, tasks = preview.planned.plan, preview.planned.plan.spec, preview.planned.tasks
     loaded = [str(step.load_part) for step in spec.steps if step.load_part]
     return {
         "batch": planned.batch_number,
         "backfill_id": planned.backfill_id,
-        "is_open": preview.opened_at is not None,
+        "is_open": preview.batch.is_resumed,
         "route": planned.route.value,
         "changes": spec.changes,
         "after_snapshot_id": id_json(spec.after_snapshot_id),
@@ -162,8 +163,9 @@ def _plan_document(preview: BatchPreview) -> dict[str, Any]:
         "initial_load": loaded[0] if loaded else None,
         "skipped_replace_snapshots": spec.skipped_replace_snapshots,
         "snapshots_after": preview.snapshots_after,
-        "files": preview.files,
-        "delete_files": preview.delete_files,
+        "files": len({work.data_file.path for task in tasks for work in task.files}),
+        # Each deletion vector of a file counts as one.
+        "delete_files": len({(file.path, file.content_offset) for task in tasks for file in task.delete_files}),
         "rows": planned.input_rows,
         "bytes": sum(planned.map_task_bytes),
         "map_tasks": planned.num_map_tasks,
@@ -173,6 +175,6 @@ def _plan_document(preview: BatchPreview) -> dict[str, Any]:
         "identifier_columns": list(spec.identity.columns),
         "columns": None if spec.columns is None else list(spec.columns),
         "filter": spec.filter,
-        "to": preview.changes_path,
+        "to": preview.batch.session.settings.changes_folder.path,
         "warnings": list(planned.warnings),
     }

@@ -92,7 +92,7 @@ def _run(
         return BatchRun(report=opened.report, was_committed_before=opened.is_committed)
     reference = opened.reference
     try:
-        report = _run_tasks(opened.route, reference, runner, observe)
+        report = _run_tasks(opened.plan.route, reference, runner, observe)
     except BatchFinished as finished:
         try_to_clean_up(reference)
         was_abandoned = finished.was_abandoned

@@ -9,7 +9,6 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.make_plan import plan_of
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError
-from icefloe.flow import Route
 from icefloe.iceberg.history.history import NotAnAncestorError
 from support.catalogs import sql_properties
 from support.pipelines.workshop import Workshop
@@ -91,7 +90,7 @@ def test_nothing_new_is_nothing_to_do(workshop: Workshop) -> None:
     workshop.open().deliver()
     assert work(workshop) == (False, False)
     prepared = workshop.prepare()
-    assert (prepared.plan, prepared.plan_url, prepared.route) == (None, None, Route.NOTHING_TO_DO)
+    assert (prepared.plan, prepared.reference) == (None, None)
 
 
 def test_a_backfill_has_a_place_of_its_own_that_follows_from_its_range(workshop: Workshop) -> None:
@@ -106,7 +105,7 @@ def test_a_backfill_has_a_place_of_its_own_that_follows_from_its_range(workshop:
     report = batch.run_route().commit()
     workshop.require_exact(batch.plan, workshop.changes(backfill_id=batch.plan.backfill_id))
     again = workshop.prepare(request)
-    assert (again.report, again.plan, again.route) == (report, None, Route.NOTHING_TO_DO)
+    assert (again.report, again.plan) == (report, None)
     assert work(workshop) == (False, True)
     whole = workshop.deliver()
     assert whole is not None

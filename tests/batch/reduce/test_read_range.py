@@ -3,11 +3,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from icefloe.batch.plan_document import extents_key
-from icefloe.batch.reduce import range_rows
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError
 from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.staged_changes import RangeResult, StagedChanges
@@ -42,29 +40,6 @@ def updated(workshop: Workshop, count: int = 400) -> Workshop:
 
 def parts(workshop: Workshop) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (workshop.folder / "changes" / "batch=1").glob("part-*")}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("identifier_columns", [["id"], ["word"], None])
-def test_a_partition_that_does_not_fit_into_memory_gives_the_same_bytes(
-    tmp_path: Path, identifier_columns: list[str] | None, caplog: pytest.LogCaptureFixture
-) -> None:
-    workshop = updated(Workshop.create(tmp_path).set(identifier_columns=identifier_columns))
-    batch = up_to_shuffle_read(workshop, memory_bytes=1 << 30)
-    results = [read(batch)]
-    whole = parts(workshop)
-    batch.store.delete(["results/00000.json"])
-    with caplog.at_level("INFO", logger=range_rows.__name__):
-        assert read(batch).message == results[0].message
-    assert not caplog.messages
-    for memory_bytes in (20_000, 1):
-        batch.store.delete(["results/00000.json"])
-        small = batch.edited(memory_bytes=memory_bytes)
-        with caplog.at_level("INFO", logger=range_rows.__name__):
-            assert read(small).message == results[0].message
-        assert any("is divided on local disk" in message for message in caplog.messages)
-        assert parts(workshop) == whole
-    workshop.require_exact(batch.plan, pq.ParquetFile(tmp_path / "changes/batch=1/part-00000.parquet").read())
 
 
 def test_a_range_that_another_attempt_records_meanwhile_is_kept_and_counted_as_a_lost_race(

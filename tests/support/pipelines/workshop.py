@@ -170,9 +170,10 @@ class OpenBatch:
     @classmethod
     def of(cls, opened: OpenedBatch, machines: "MachinesInTurn | None" = None) -> Self:
         assert opened.plan is not None
-        assert opened.plan_url is not None
         assert opened.reference is not None
-        return cls(plan=opened.plan, plan_url=opened.plan_url, settings=opened.reference.settings, machines=machines)
+        return cls(
+            plan=opened.plan, plan_url=opened.reference.plan_url, settings=opened.reference.settings, machines=machines
+        )
 
     def edited(self, **keys: Any) -> Self:
         """The batch whose next tasks find other keys in the pipeline file; ``memory_bytes`` is one of ``shuffle``."""

@@ -9,7 +9,6 @@ from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.make_plan import PlannedBatch, plan_of, refuse_excessive_scan
-from icefloe.batch.plan_document import Plan
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import ChangeColumns
 from icefloe.checkpoint.batch_spec import Identity
@@ -98,36 +97,11 @@ class BatchPreview:
         return cls(batch=batch, planned=plan_of(batch))
 
     @property
-    def plan(self) -> Plan:
-        """The plan."""
-        return self.planned.plan
-
-    @property
-    def opened_at(self) -> str | None:
-        """Time of the opening; None if a run would open the batch."""
-        return self.batch.offset.opened_at if self.batch.is_resumed else None
-
-    @property
-    def changes_path(self) -> str:
-        """Folder of the batch's files."""
-        return self.batch.session.settings.changes_folder.path
-
-    @property
-    def files(self) -> int:
-        """Number of data files to read."""
-        return len({work.data_file.path for task in self.planned.tasks for work in task.files})
-
-    @property
-    def delete_files(self) -> int:
-        """Number of delete files to read; each deletion vector counts as one."""
-        return len({(file.path, file.content_offset) for task in self.planned.tasks for file in task.delete_files})
-
-    @property
     def snapshots_after(self) -> int | None:
         """Number of snapshots left to later batches; None for a backfill, and if the branch went elsewhere."""
-        if self.plan.backfill_id is not None:
+        if self.planned.plan.backfill_id is not None:
             return None
-        session, up_to = self.batch.session, self.plan.spec.up_to_snapshot_id
+        session, up_to = self.batch.session, self.planned.plan.spec.up_to_snapshot_id
         return History.of(session.table).lag(branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots
 
     def refusal(self) -> str | None:

@@ -28,7 +28,6 @@ from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest, dump_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
-from icefloe.flow import Route
 from icefloe.storage.location import probe
 from icefloe.storage.store import Store
 from icefloe.units import now_text
@@ -129,18 +128,9 @@ class OpenedBatch:
     is_resumed: bool = field(default=False, compare=False)
 
     @property
-    def plan_url(self) -> str | None:
-        """The one argument of the later tasks."""
-        return None if self.reference is None else self.reference.plan_url
-
-    @property
     def is_committed(self) -> bool:
         """True if nothing is left to do for this batch."""
         return self.report is not None
-
-    @property
-    def route(self) -> Route:
-        return Route.NOTHING_TO_DO if self.plan is None else self.plan.route
 
 
 def open_and_plan(session: PipelineSession, request: RequestedRange | None = None, *, cores: int = 1) -> OpenedBatch:
