@@ -36,8 +36,7 @@ _BRIEF_SHARE: Final = 1 / 12
 _BRIEF_SECONDS: Final = 2.0
 _THREAD_NAME: Final = "icefloe-waits-for-an-answer"
 _MOST_UNANSWERED: Final = 4
-_FIRST_PAUSE_SECONDS: Final = 60.0
-_LONGEST_PAUSE_SECONDS: Final = 3_600.0
+_PAUSE_SECONDS: Final = 1_800.0
 
 
 def patience_seconds(environ: Mapping[str, str]) -> float:
@@ -123,26 +122,8 @@ def silence_of(*place: str) -> Silence:
     return Silence()
 
 
-class _Unanswered:
-    """Calls to one place that were given up and still run. Callers hold the lock."""
-
-    def __init__(self) -> None:
-        self.calls: set[Future[Any]] = set()
-        self.silence = Silence()
-
-    @property
-    def is_paused(self) -> bool:
-        """True if so many wait, perhaps for ever, that one more call is made only now and then."""
-        return len(self.calls) >= _MOST_UNANSWERED and self.silence.is_recent
-
-    def pause(self) -> None:
-        """The more calls wait, the longer until another is let through."""
-        # A minute with 4 waiting calls, two with 5, up to an hour: each call that is let through may leave a thread.
-        doublings = min(max(len(self.calls) - _MOST_UNANSWERED, 0), 10)
-        self.silence.begin(min(_FIRST_PAUSE_SECONDS * 2**doublings, _LONGEST_PAUSE_SECONDS))
-
-
-_unanswered: Final[defaultdict[str, _Unanswered]] = defaultdict(_Unanswered)
+_unanswered: Final[defaultdict[str, dict[Future[Any], float]]] = defaultdict(dict)
+"""By place, the calls that were given up and still run, with the times at which they were."""
 _unanswered_lock: Final = threading.Lock()
 
 
@@ -153,8 +134,8 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
     timeout too.
 
     Args:
-        place: while several calls to it that were given up still run, no other call is made: a long-lived process would
-            fill with threads. Empty: a call is always made.
+        place: of its calls that were given up within half an hour and still run, there are at most four: a long-lived
+            process would fill with threads. Empty: a call is always made.
 
     Raises:
         TimeoutError: the call did not end in time, or was not made.
@@ -162,13 +143,9 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
     """
     if place:
         with _unanswered_lock:
-            earlier = _unanswered[place]
-            if earlier.is_paused:
-                raise TimeoutError(
-                    f"not asked again yet: {len(earlier.calls)} earlier calls to it are still unanswered"
-                )
-            if len(earlier.calls) >= _MOST_UNANSWERED:
-                earlier.pause()
+            began = _unanswered[place].values()
+            if sum(monotonic() - at < _PAUSE_SECONDS for at in began) >= _MOST_UNANSWERED:
+                raise TimeoutError(f"not asked again yet: {len(began)} earlier calls to it are still unanswered")
     [answer] = Lane(threads=1, name=_THREAD_NAME, daemon=True).submit(call)
     wait([answer], timeout=seconds)
     if _is_given_up(answer, place):
@@ -182,12 +159,9 @@ def _is_given_up(answer: Future[Any], place: str) -> bool:
             if place and answer.exception() is None:
                 # It answers again: calls that still wait for an earlier answer no longer count.
                 _unanswered.pop(place, None)
-            elif place:
-                _unanswered[place].silence.end()
             return False
         if place:
-            _unanswered[place].calls.add(answer)
-            _unanswered[place].pause()
+            _unanswered[place][answer] = monotonic()
     answer.add_done_callback(partial(_forget, place))
     return True
 
@@ -195,7 +169,7 @@ def _is_given_up(answer: Future[Any], place: str) -> bool:
 def _forget(place: str, answer: Future[Any]) -> None:
     with _unanswered_lock:
         if place in _unanswered:
-            _unanswered[place].calls.discard(answer)
+            _unanswered[place].pop(answer, None)
 
 
 def has_given_up() -> bool:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
@@ -16,9 +15,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, StringType
 from pyroaring import BitMap64
 
-from icefloe.checkpoint.records import CommitRecord, OffsetRecord, PipelineRecord
-from icefloe.documents import dump_document, load_document
-from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalog_errors import decoded_metadata, reading_metadata
 from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.deletes.deleted_positions import DeletionVectors, read_position_deletes
@@ -26,9 +22,6 @@ from icefloe.iceberg.history.loaded_table import MetadataVersion
 from icefloe.iceberg.manifests.manifest_avro import read_manifest_entries, read_manifest_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import Pipeline
-from icefloe.shuffle.blocks import BlockRows, decode_block, encode_block
-from icefloe.shuffle.index_file import decode_index, encode_index
-from support import sample_records
 from support.tables.planning_tables import make_table, rows
 from support.tables.written_deletes import blob_of, framed, write_blob, write_position_deletes
 from support.tables.written_tables import local_io, optional, reader, with_id
@@ -37,7 +30,6 @@ __all__ = ["READERS", "ForeignReader"]
 
 COLUMNS: Final = TableSchema.of(Schema(optional("id", LongType()), optional("name", StringType(), 2)))
 ROWS: Final = 300
-BLOCK: Final = BlockRows.schema(pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())]))
 VECTORS: Final = (BitMap64([0, 3, 4, 5, 70_000, 2**32 + 5]), BitMap64(range(1000)), BitMap64(range(0, 9_000, 2)))
 YAML: Final = b"""version: 1
 catalog: &lake {name: lab, "uri": 'sqlite:///catalog.db'}
@@ -174,37 +166,6 @@ def _orc_files(_: Path) -> Sequence[bytes]:
     return found
 
 
-def _blocks(_: Path) -> Sequence[bytes]:
-    columns = [list(range(50)), [f"name {number}" for number in range(50)], [1] * 50, [0] * 50]
-    return [encode_block([pa.record_batch(columns, schema=BLOCK)])]
-
-
-def _read_block(path: Path) -> list[Any]:
-    try:
-        batches = decode_block(path.read_bytes(), BLOCK, max_bytes=64 << 20)
-    except ValueError as damage:  # which `fetch_blocks` makes an error of the map output
-        raise TerminalError(str(damage)) from damage
-    return pa.Table.from_batches(batches, BLOCK).to_pylist()
-
-
-def _read_index(path: Path) -> list[int]:
-    try:
-        return decode_index(path.read_bytes(), num_blocks=4, data_size_bytes=900).tolist()
-    except ValueError as damage:  # which `read_committed_output` makes an error of the map output
-        raise TerminalError(str(damage)) from damage
-
-
-def _records(_: Path) -> Sequence[bytes]:
-    samples: Any = sample_records
-    return [dump_document(each) for each in (samples.the_pipeline(), samples.an_offset(), samples.a_commit())]
-
-
-def _read_record(path: Path) -> Any:
-    data = path.read_bytes()
-    kind: Any = PipelineRecord if b'"table_uuid"' in data else OffsetRecord if b'"opened_at"' in data else CommitRecord
-    return load_document(kind, data, what="the record")
-
-
 READERS: Final = {
     "metadata files": ForeignReader(valid=_metadata_files, read=_read_metadata),
     "manifests": ForeignReader(valid=_manifests, read=_read_manifest),
@@ -215,8 +176,5 @@ READERS: Final = {
     "Parquet files": ForeignReader(valid=_parquet_files, read=lambda path: _read_data_file(path, "PARQUET")),
     # Arrow's decoder in C++ ends the process for about one damage in 5,000: a soak must not try as many.
     "ORC files": ForeignReader(valid=_orc_files, read=lambda path: _read_data_file(path, "ORC"), most_examples=400),
-    "shuffle blocks": ForeignReader(valid=_blocks, read=_read_block, is_sealed=True),
-    "index files": ForeignReader(valid=lambda _: [encode_index(np.array([0, 9, 9, 80, 900]))], read=_read_index),
-    "checkpoint records": ForeignReader(valid=_records, read=_read_record),
     "pipeline files": ForeignReader(valid=lambda _: [YAML], read=lambda path: Pipeline.load(path, environ={})),
 }

@@ -1,21 +1,13 @@
 """A filter's values may come from the environment: whatever goes wrong, only their names leave the process."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyiceberg.types import LongType
 
-from icefloe.batch.context.task_attempt import FailedAttempt
-from icefloe.errors import TerminalError
-from icefloe.orchestration.tasks import calls as use_cases
-from icefloe.orchestration.tasks.failures import airflow_failures
-from icefloe.pipeline.model import Pipeline
-from redaction.outlets import Outlets, add_files, airflow, run, told_of
+from redaction.outlets import Outlets, add_files, run
 from redaction.traces import traces_of
 from redaction.wrong_configurations import Case
-from support.pipelines.workshop import Workshop
 from support.pipelines.workspace import Workspace, icefloe
 
 SECRET = "tenant-4711-of-berlin"
@@ -54,42 +46,6 @@ def test_no_command_gives_the_value_away(workspace: Workspace) -> None:
     assert (
         "column 'word' of table db.events, of type long, with a value made of ${TENANT}" in outlets.texts["run stderr"]
     )
-
-
-def test_no_task_gives_the_value_away(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    outlets = Outlets()
-    pipeline = Pipeline.load(workspace.pipeline(filter="word != '${TENANT}'"))
-
-    def plan() -> object:
-        with airflow_failures("plan", pipeline):
-            return use_cases.plan_batch(pipeline, None)
-
-    retype(workspace)
-    airflow(outlets, "plan", plan, pipeline, monkeypatch)
-    add_files(outlets, workspace)
-    assert outlets.giving_away(CASE) == {}
-    [status] = workspace.folder.rglob("status.json")
-    assert "made of ${TENANT}" in json.loads(status.read_text())["trouble"]["sentence"]
-    assert "made of ${TENANT}" in outlets.texts["plan xcom"]
-
-
-def test_the_error_document_of_a_task_holds_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENANT", SECRET)
-    workshop = Workshop.create(tmp_path)
-    workshop.append(range(10))
-    batch = workshop.set(filter="word != '${TENANT}'").open()
-    schema = json.loads(json.dumps(batch.plan.table_schema).replace('"string"', '"long"'))
-    later = replace(batch.plan, table_schema=schema)
-    with pytest.raises(TerminalError) as refused:
-        assert replace(batch.batch_folder, plan=later).shape
-    FailedAttempt.save(batch.reference, "shuffle_write", "1", refused.value)
-    outlets = Outlets()
-    for path, data in workshop.stored_objects().items():
-        outlets.add(path, data.decode("latin-1"))
-    outlets.add("raised", told_of(refused.value))
-    [error] = [text for path, text in outlets.texts.items() if "/errors/" in path]
-    assert "with a value made of ${TENANT}: write a value such as 7" in error
-    assert outlets.giving_away(CASE) == {}
 
 
 @pytest.mark.parametrize(

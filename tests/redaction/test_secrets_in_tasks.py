@@ -25,14 +25,14 @@ from redaction.outlets import (
     credentials_of,
     pipeline_of,
 )
-from redaction.wrong_configurations import CASES, Case
+from redaction.wrong_configurations import VARIED_CASES, Case
 from support.catalogs import sql_properties
 from support.pipelines.workspace import Workspace
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", VARIED_CASES, ids=str)
 def test_no_task_gives_a_secret_away(
     case: Case, workspace: Workspace, server: str, closed_host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from redaction.echo_server import ISSUED
 
-__all__ = ["CASES", "SECRET", "Case"]
+__all__ = ["CASES", "SECRET", "VARIED_CASES", "Case"]
 
 SECRET = "Zq7pL+9w/x&Vt2=kJ%mN5"
 """Has what URLs, forms and base64 change."""
@@ -74,21 +74,15 @@ def table(name: str, *, secrets: Sequence[str] = (SECRET,), **options: str) -> C
 CASES = [
     rest("a token and a server that echoes 401", token=SECRET),
     rest("a token that ends in a line break", token=f"{SECRET}\n"),
-    rest("a token that ends in a carriage return", token=f"{SECRET}\r\n"),
     rest("a token with a line break inside", token=f"{SECRET}\n{PLAIN}", secrets=(SECRET, PLAIN)),
     rest("a token and a server error in plain text", "500-text", token=SECRET),
-    rest("a token and a server error in HTML", "500-html", token=SECRET),
     rest("a token and an answer that is none", "200-garbage", token=SECRET),
     rest("a token and an answer that is no JSON", "200-text", token=SECRET),
-    rest("a token that is forbidden", "403", token=SECRET),
-    rest("a token and a wrong request", "400", token=SECRET),
     rest("a credential that the token endpoint refuses", credential=f"client-id:{SECRET}"),
     rest("a credential without an id", credential=SECRET),
-    rest("a credential and a token endpoint that breaks", "500-text", credential=f"client-id:{SECRET}"),
     rest("a credential and a token endpoint that answers nonsense", "200-garbage", credential=f"client-id:{SECRET}"),
     rest("a token that the server issued", "grant", credential=f"client-id:{SECRET}", secrets=(SECRET, ISSUED)),
     rest("a header that is refused", "403", **{"header.X-Api-Key": SECRET}),
-    rest("a header that ends in a line break", "403", **{"header.X-Api-Key": f"{SECRET}\n"}),
     rest("a header with a line break", **{"header.Authorization": f"Bearer {SECRET}\nX: y"}),
     rest("a header that begins with a blank", **{"header.Authorization": f" {SECRET}"}),
     rest("a token in the name of the warehouse", "404", warehouse=SECRET),
@@ -171,3 +165,15 @@ CASES = [
         },
     ),
 ]  # fmt: skip
+VARIED_CASES = [
+    case
+    for case in CASES
+    if case.name in {
+        "a token that ends in a line break", "a credential that the token endpoint refuses", "basic authentication",
+        "a user in the address", "a class that is not there", "a database that refuses",
+        "a session token with a line break inside", "a key id and a store that echoes",
+        "a key id and a table that echoes", "a table whose name is a secret", "an Azure key that is none",
+        "a session token in the environment with a line break",
+    }
+]  # fmt: skip
+"""One or two of each kind: what their texts hold is found in other outlets."""

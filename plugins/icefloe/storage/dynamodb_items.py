@@ -5,15 +5,15 @@ import re
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import count, islice, takewhile
 from mmap import mmap
 from pathlib import Path
 from typing import Any, Final, Self
 
 from icefloe.errors import TerminalError
-from icefloe.storage.dynamodb_table import DynamodbTable, primary_key
+from icefloe.storage.dynamodb_table import DynamodbTable
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import StoredObject, content_of, join_url
 
@@ -25,6 +25,8 @@ _NAMES: Final = {f"#{name}": name for name in ("format", "key", "modified", "siz
 _NARROW: Final[Mapping[str, Any]] = {
     "ProjectionExpression": ", ".join(_NAMES), "ExpressionAttributeNames": _NAMES
 }  # fmt: skip
+_SHARDS: Final = "0123456789abcdef"
+"""Each place has so many partition keys: DynamoDB takes 1,000 writes a second for one of them."""
 _LARGE_NAME: Final = re.compile(r"(?P<key>.+)~[0-9a-f]{32}", re.DOTALL)
 
 
@@ -43,18 +45,6 @@ class Item:
     def name(self) -> str:
         """Name of a value that is too large for the item."""
         return f"{self.key}~{self.writer}"
-
-    def to_attributes(self, place: str) -> dict[str, Any]:
-        """The attributes of the item."""
-        large = {"value": self.value, "sha256": self.sha256}
-        return {
-            **primary_key(place, self.key),
-            "format": _FORMAT,
-            "writer": self.writer,
-            "size": self.size_bytes,
-            "modified": self.modified.astimezone(UTC).isoformat(timespec="milliseconds"),
-            **{name: data for name, data in large.items() if data is not None},
-        }
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any], url: str) -> Self:
@@ -107,7 +97,7 @@ class Items:
         with self._requests.counted("get" if has_value else "head"), self.table.asked("read") as client:
             answer = client.get_item(
                 TableName=self._name,
-                Key=primary_key(self._place, key),
+                Key=self._key(key),
                 ConsistentRead=True,
                 **({} if has_value else _NARROW),
             )
@@ -146,21 +136,39 @@ class Items:
 
     def remove(self, keys: Iterable[str]) -> Iterator[Item]:
         """Deletes items; gives those that existed, without their values, once they are gone."""
+        from boto3.dynamodb.table import BatchWriter
+
         remaining = iter(dict.fromkeys(keys))
         while some := list(islice(remaining, _KEYS_PER_GET)):
             with self._requests.counted("delete"):
                 found = list(self._present(some))
-                self.table.write("delete", deletes=[primary_key(self._place, item.key) for item in found])
+                with self.table.asked("delete") as client, BatchWriter(self._name, client) as batch:
+                    for item in found:
+                        batch.delete_item(Key=self._key(item.key))
             yield from found
 
     def below(self, prefix: str) -> Iterator[Item]:
         """The items whose keys begin with a text, without their values."""
-        for page in self.table.pages(self._place, prefix, _NAMES):
-            self._requests.add({"list": 1})
-            yield from (Item.of(attributes, self.url) for attributes in page)
+        # Boto3's own conditions share one counter of placeholders between all threads.
+        condition, values = "#place = :place", {}
+        if prefix:
+            condition, values = f"{condition} AND begins_with(#key, :prefix)", {":prefix": prefix}
+        for shard in _SHARDS:
+            with self.table.asked("list") as client:
+                pages = client.get_paginator("query").paginate(
+                    TableName=self._name,
+                    ConsistentRead=True,
+                    KeyConditionExpression=condition,
+                    ProjectionExpression=", ".join(_NAMES),
+                    ExpressionAttributeNames={"#place": "place", **_NAMES},
+                    ExpressionAttributeValues={":place": f"{self._place}#{shard}", **values},
+                )
+                for page in pages:
+                    self._requests.add({"list": 1})
+                    yield from (Item.of(attributes, self.url) for attributes in page["Items"])
 
     def _present(self, keys: Sequence[str]) -> Iterator[Item]:
-        wanted: Any = {"Keys": [primary_key(self._place, key) for key in keys], "ConsistentRead": True, **_NARROW}
+        wanted: Any = {"Keys": [self._key(key) for key in keys], "ConsistentRead": True, **_NARROW}
         while wanted:
             # A table that can answer none of them answers with an error, so each answer is less to ask for.
             with self.table.asked("delete") as client:
@@ -168,9 +176,22 @@ class Items:
             yield from (Item.of(attributes, self.url) for attributes in answer["Responses"].get(self._name, ()))
             wanted = answer.get("UnprocessedKeys", {}).get(self._name)
 
+    def _key(self, key: str) -> dict[str, str]:
+        """Partition key and sort key. Keys of one folder are in all partitions of the place."""
+        shard = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[0]
+        return {"place": f"{self._place}#{shard}", "key": key}
+
     def _attributes(self, item: Item) -> dict[str, Any]:
-        # As old as the item, and not as the beginning of its value's upload, which may be long ago.
-        return replace(item, modified=self.table.now()).to_attributes(self._place)
+        content = {"value": item.value, "sha256": item.sha256}
+        return {
+            **self._key(item.key),
+            "format": _FORMAT,
+            "writer": item.writer,
+            "size": item.size_bytes,
+            # As old as the item, and not as the beginning of its value's upload, which may be long ago.
+            "modified": self.table.now().isoformat(timespec="milliseconds"),
+            **{name: data for name, data in content.items() if data is not None},
+        }
 
 
 class ChunkedValues:

@@ -1,12 +1,11 @@
 """Requests to a table of DynamoDB through boto3: its sessions, its retries, its types."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cache, cached_property, lru_cache
-from hashlib import sha256
 from math import log2
 from time import monotonic
 from typing import Any, Final
@@ -101,8 +100,6 @@ def _answer_of(cause: Exception) -> Mapping[str, Any]:
     return getattr(cause, "response", None) or {}
 
 
-_SHARDS: Final = "0123456789abcdef"
-"""Each place has so many partition keys: DynamoDB takes 1,000 writes a second for one of them."""
 _CONNECTIONS: Final = 16
 _FIRST_PAUSE_SECONDS: Final = 0.05
 """Boto3's first pause before it sends a request to DynamoDB again; each further one is twice as long."""
@@ -146,35 +143,6 @@ class DynamodbTable:
             raise_outgoing(table_error(action, self.access.url, cause, creation=self.access.creation_command))
         self._silence.end()
 
-    def write(self, action: str, *, puts: Iterable[Mapping[str, Any]] = (), deletes: Iterable[Any] = ()) -> None:
-        """Puts items and deletes primary keys, some in each request."""
-        from boto3.dynamodb.table import BatchWriter
-
-        with self.asked(action) as client, BatchWriter(self.access.table, client) as batch:
-            for item in puts:
-                batch.put_item(Item=item)
-            for key in deletes:
-                batch.delete_item(Key=key)
-
-    def pages(self, place: str, prefix: str, names: Mapping[str, str]) -> Iterator[list[dict[str, Any]]]:
-        """The items of a place below a prefix, as the last write left them."""
-        # Boto3's own conditions share one counter of placeholders between all threads.
-        condition, values = "#place = :place", {}
-        if prefix:
-            condition, values = f"{condition} AND begins_with(#key, :prefix)", {":prefix": prefix}
-        for shard in _SHARDS:
-            with self.asked("list") as client:
-                pages = client.get_paginator("query").paginate(
-                    TableName=self.access.table,
-                    ConsistentRead=True,
-                    KeyConditionExpression=condition,
-                    ProjectionExpression=", ".join(names),
-                    ExpressionAttributeNames={"#place": "place", **names},
-                    ExpressionAttributeValues={":place": f"{place}#{shard}", **values},
-                )
-                for page in pages:
-                    yield page["Items"]
-
     def now(self) -> datetime:
         """The time by the clock of the table's service, to the second."""
         if self._last_heard is None:
@@ -208,12 +176,6 @@ def opened_table(access: DynamodbAccess, patience_seconds: float) -> DynamodbTab
     return DynamodbTable(access, patience_seconds)
 
 
-def primary_key(place: str, key: str) -> dict[str, str]:
-    """Partition key and sort key of an item. Keys of one folder are in all partitions of the place."""
-    shard = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[0]
-    return {"place": f"{place}#{shard}", "key": key}
-
-
 def tries_within(patience_seconds: float) -> tuple[int, float]:
     """Number of tries that fit into the patience, and seconds that each may be silent.
 
@@ -228,9 +190,10 @@ def tries_within(patience_seconds: float) -> tuple[int, float]:
 def table_client(access: DynamodbAccess, *, tries: int, silence_seconds: float) -> Any:
     """Boto3's client of a table, for values of Python's own types."""
     try:
-        import boto3  # noqa: F401 - its absence is named
+        import boto3
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
+        from botocore.session import get_session
     except ModuleNotFoundError:
         raise TerminalError(
             "coordination in DynamoDB needs the package boto3, which is not installed here; install "
@@ -246,13 +209,16 @@ def table_client(access: DynamodbAccess, *, tries: int, silence_seconds: float) 
         retries={"mode": "legacy", "total_max_attempts": tries},
     )
     try:
-        session = _session(
+        models = get_session()
+        models.register_component("data_loader", _models())
+        session = boto3.Session(
+            botocore_session=models,
             aws_access_key_id=access.access_key_id or None,
             aws_secret_access_key=access.secret_access_key or None,
             aws_session_token=access.session_token or None,
             region_name=access.region or os.environ.get("AWS_REGION") or None,
         )
-        client = session.resource("dynamodb", endpoint_url=access.endpoint or None, config=config).meta.client
+        return session.resource("dynamodb", endpoint_url=access.endpoint or None, config=config).meta.client
     except (BotoCoreError, ValueError) as cause:
         sentence = f"cannot open {access.url}: {redacted_foreign(str(cause)).strip()}"
         if may_pass(cause):
@@ -264,25 +230,6 @@ def table_client(access: DynamodbAccess, *, tries: int, silence_seconds: float) 
             f"{sentence}; set dynamodb_region and dynamodb_endpoint in the options of the store, or AWS's own "
             "variables", url=access.url,
         ))  # fmt: skip
-    client.meta.events.register_first("needs-retry.dynamodb", _give_up)
-    return client
-
-
-def _give_up(caught_exception: Exception | None, **_: object) -> None:
-    """Raises an error that boto3 would try again in vain."""
-    from botocore.exceptions import SSLError
-
-    if isinstance(caught_exception, SSLError):
-        raise caught_exception
-
-
-def _session(**settings: str | None) -> Any:
-    import boto3
-    from botocore.session import get_session
-
-    session = get_session()
-    session.register_component("data_loader", _models())
-    return boto3.Session(botocore_session=session, **settings)
 
 
 @cache

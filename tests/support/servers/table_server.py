@@ -14,11 +14,12 @@ from support.servers.serving import Answering, serving
 __all__ = ["SECRET", "Storm", "Table", "table_server"]
 
 PAGE_ITEMS = 5
+"""So few are found or got at once, and twice as many deleted, so that few are too many."""
 SECRET = "testing-s3cr3t"
 """The key of the account, which a service may quote."""
 Storm = Callable[[str, dict[str, Any]], str | None]
 """Gets the operation and its arguments; gives the code of an error, ``lost`` if the request has its effect but is not
-answered, ``half`` if only half of a batch is done, or None."""
+answered, or None."""
 
 
 @dataclass(kw_only=True)
@@ -28,13 +29,11 @@ class Table:
     Attributes:
         items: by place and key.
         calls: the operations, in the order in which they came.
-        authorizations: the header of each request.
     """
 
     endpoint: str = ""
     items: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
-    authorizations: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def options(self, name: str = "icefloe") -> dict[str, str]:
@@ -85,34 +84,21 @@ class Table:
         [(name, wanted)] = request["RequestItems"].items()
         assert len(wanted["Keys"]) <= 100
         assert len({_key(each) for each in wanted["Keys"]}) == len(wanted["Keys"])
-        found = [self.items[_key(each)] for each in wanted["Keys"] if _key(each) in self.items]
-        return {"Responses": {name: [_projected(each, wanted) for each in found]}}
+        some, rest = wanted["Keys"][:PAGE_ITEMS], wanted["Keys"][PAGE_ITEMS:]
+        found = [_projected(self.items[_key(each)], wanted) for each in some if _key(each) in self.items]
+        return {"Responses": {name: found}, "UnprocessedKeys": {name: {**wanted, "Keys": rest}} if rest else {}}
 
     def _batch_write(self, request: dict[str, Any]) -> dict[str, Any]:
-        [requests] = request["RequestItems"].values()
+        [(name, requests)] = request["RequestItems"].items()
         assert len(requests) <= 25
-        for each in requests:
+        rest = requests[2 * PAGE_ITEMS :]
+        for each in requests[: 2 * PAGE_ITEMS]:
             if "PutRequest" in each:
                 _refuse_large(each["PutRequest"]["Item"])
                 self.items[_key(each["PutRequest"]["Item"])] = each["PutRequest"]["Item"]
             else:
                 self.items.pop(_key(each["DeleteRequest"]["Key"]), None)
-        return {"UnprocessedItems": {}}
-
-    def half(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer to the first half of a batch, which says that the rest was left undone."""
-        [(name, wanted)] = request["RequestItems"].items()
-        if operation == "BatchGetItem":
-            at = (len(wanted["Keys"]) + 1) // 2
-            done, left = ({**wanted, "Keys": some} for some in (wanted["Keys"][:at], wanted["Keys"][at:]))
-            has_left = bool(left["Keys"])
-        else:
-            at = (len(wanted) + 1) // 2
-            done, left = wanted[:at], wanted[at:]
-            has_left = bool(left)
-        answer = self.answer(operation, {"RequestItems": {name: done}})
-        rest = "UnprocessedKeys" if operation == "BatchGetItem" else "UnprocessedItems"
-        return {**answer, rest: {name: left} if has_left else {}}
+        return {"UnprocessedItems": {name: rest} if rest else {}}
 
 
 class Refusal(Exception):  # noqa: N818 - named as the protocol has it
@@ -137,10 +123,9 @@ def table_server(storm: Storm = lambda _, __: None) -> Iterator[Table]:
             try:
                 with table.lock:
                     table.calls.append(operation)
-                    table.authorizations.append(self.headers.get("Authorization", ""))
-                    if struck not in (None, "lost", "half"):
+                    if struck not in (None, "lost"):
                         raise Refusal(str(struck))
-                    answer = (table.half if struck == "half" else table.answer)(operation, request)
+                    answer = table.answer(operation, request)
             except (AssertionError, LookupError) as fault:
                 self.send(400, {"__type": "x#ValidationException", "message": f"the test refuses it: {fault!r}"})
                 return
