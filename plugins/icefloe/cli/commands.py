@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from icefloe.units import natural, parse_seconds
 from icefloe.version import VERSION
@@ -65,8 +65,7 @@ def timestamp(text: str) -> datetime:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Argument:
+class _Argument(NamedTuple):
     """An argument of argparse; those with one word in ``group`` exclude each other."""
 
     names: tuple[str, ...]
@@ -79,7 +78,7 @@ def _option(*names: str, group: str | None = None, **settings: Any) -> _Argument
 
 
 def _flag(name: str, help_text: str, group: str | None = None) -> _Argument:
-    return _Argument((name,), {"action": "store_true", "help": help_text}, group)
+    return _option(name, group=group, action="store_true", help=help_text)
 
 
 _PIPELINE: Final = _option("pipeline", metavar="PIPELINE", help="a path, or a name in dags/pipelines")
@@ -95,9 +94,7 @@ _RANGE: Final = (
     _option("--up-to-timestamp", type=timestamp, metavar="T", group="up to", help="... or with the one current then"),
 )
 _ENGINE: Final = _option("--engine", choices=("local", "spark", "auto"), help="instead of the pipeline's: %(choices)s")
-_VERBOSE: Final = _Argument(
-    ("-v", "--verbose"), {"action": "store_true", "help": "show every decision, and tracebacks of errors"}
-)
+_VERBOSE: Final = _option("-v", "--verbose", action="store_true", help="show every decision, and tracebacks of errors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

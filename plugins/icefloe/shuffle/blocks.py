@@ -188,10 +188,7 @@ class FrameReader:
         """Fewer bytes only at the end; never more than the header declares."""
         wanted = min(size, self.content_bytes - self._position)
         found: list[bytes] = []
-        while wanted:
-            piece = self._piece(wanted)
-            if not piece and self._is_over:
-                break
+        while wanted and (piece := self._piece(wanted)):
             found.append(piece)
             wanted -= len(piece)
             self._position += len(piece)
@@ -204,31 +201,27 @@ class FrameReader:
         """Nothing: the source is its owner's."""
 
     def require_end(self) -> None:
-        surplus = b""
-        while not self._decompressor.eof and not surplus and not self._is_over:
-            surplus = self._piece(1)
-        if surplus or not self._decompressor.eof or self._decompressor.unused_data or self._source.read(1):
+        decompressor = self._decompressor
+        if self._piece(1) or not decompressor.eof or decompressor.unused_data or self._source.read(1):
             raise ValueError(f"{self._position} of {self.content_bytes} bytes came out, or bytes follow the frame")
 
-    @property
-    def _is_over(self) -> bool:
-        return self._decompressor.eof or (self._decompressor.needs_input and not self._next())
-
-    def _next(self) -> bytes:
-        if not self._waiting:
-            with on_local_disk("a shuffle block cannot be read back"):
-                self._waiting = self._source.read(_READ_BYTES)
-        return self._waiting
-
     def _piece(self, most: int) -> bytes:
-        data = b""
-        if self._decompressor.needs_input:
-            data, self._waiting = self._next(), b""
-        try:
-            with lack_of_memory_named():
-                return self._decompressor.decompress(data, max_length=most)
-        except (RuntimeError, EOFError) as cause:
-            raise ValueError(f"LZ4 refuses it: {one_line(cause)}") from cause
+        """Some bytes; none only at the end of the frame, or of the source."""
+        while not self._decompressor.eof:
+            data = b""
+            if self._decompressor.needs_input:
+                with on_local_disk("a shuffle block cannot be read back"):
+                    data, self._waiting = self._waiting or self._source.read(_READ_BYTES), b""
+                if not data:
+                    break
+            try:
+                with lack_of_memory_named():
+                    piece: bytes = self._decompressor.decompress(data, max_length=most)
+            except (RuntimeError, EOFError) as cause:
+                raise ValueError(f"LZ4 refuses it: {one_line(cause)}") from cause
+            if piece:
+                return piece
+        return b""
 
 
 _HASH_ROWS: Final = BlockRows.schema(

@@ -87,7 +87,6 @@ def _backfill(dag_id: str, run: RunState) -> dict[str, Any]:
 
 
 _ORDER: Final = list(State)
-_NOTHING: Final = Found()
 
 
 def overview_document(
@@ -96,7 +95,7 @@ def overview_document(
     """The document of the overview; statuses are by DAG id, as of now if their catalogs answer."""
     # `now` is of this machine; the browser's clock may differ.
     rows = [
-        pipeline_row(dag, statuses.get(dag.dag_id, _NOTHING), looks.get(dag.dag_id), now=now)
+        pipeline_row(dag, statuses.get(dag.dag_id, Found()), looks.get(dag.dag_id), now=now)
         for dag in dags
         if not dag.is_backfill
     ]
