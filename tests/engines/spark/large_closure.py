@@ -22,7 +22,7 @@ def main(folder: Path, url: str) -> None:
     master = configured_master({"spark.master": url})
     conf = SparkConf().setMaster(master.url).setAppName("large closure").set("spark.ui.enabled", "false")
     disk = folder / "disk"
-    settings = spark_conf({}, master=master, memory_bytes=1 << 26, warehouse=folder / "w", environ=os.environ)
+    settings = spark_conf({}, master=master, memory_bytes=1 << 26, environ=os.environ)
     conf.setAll([*settings.items(), ("spark.local.dir", str(disk)), ("spark.executor.memory", "512m")])
     spark = SparkContext(conf=conf)
     spark.addPyFile(str(build_package_zip(folder)))

@@ -29,7 +29,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
 
 
 def settings(configured: dict[str, str], master: SparkMaster = CLUSTER) -> dict[str, str]:
-    return spark_conf(configured, master=master, memory_bytes=GIB, warehouse=Path("/nowhere"), environ={})
+    return spark_conf(configured, master=master, memory_bytes=GIB, environ={})
 
 
 def test_overhead_holds_arrow_memory_and_a_python_process_per_core() -> None:
@@ -96,7 +96,7 @@ NOWHERE = {"SPARK_CONF_DIR": "/nowhere"}
 
 
 def conf(master: SparkMaster, environ: Mapping[str, str] = NOWHERE, **configured: str) -> dict[str, str]:
-    return spark_conf(configured, master=master, memory_bytes=1, warehouse=Path("/nowhere"), environ=environ)
+    return spark_conf(configured, master=master, memory_bytes=1, environ=environ)
 
 
 @pytest.fixture

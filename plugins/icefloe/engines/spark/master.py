@@ -137,7 +137,6 @@ def spark_conf(
     *,
     master: SparkMaster,
     memory_bytes: int,
-    warehouse: Path,
     environ: Mapping[str, str],
 ) -> dict[str, str]:
     """The job's configuration; the pipeline's own settings win."""
@@ -155,7 +154,6 @@ def spark_conf(
         "spark.executor.memoryOverhead": f"{overhead_mib}m",
         **{f"spark.executorEnv.{name}": pool for name, pool in pool_variable(environ).items()},
         "spark.pyspark.driver.python": sys.executable,
-        "spark.sql.warehouse.dir": warehouse.as_uri(),
         **rpc_settings(configured, master=master, environ=environ),
     }
     if master.is_local:

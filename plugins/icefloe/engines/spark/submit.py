@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -60,7 +59,7 @@ class SparkSubmit:
 
     def check_engine(self) -> None:
         """Proves that a job could be started here; starts none."""
-        self._conf(Path(tempfile.gettempdir()))
+        self._conf()
         _spark_submit(driver_environment(self.environ, {}, master=self.master))
 
     def check_session(self, session: PipelineSession) -> None:
@@ -79,7 +78,7 @@ class SparkSubmit:
             environment = driver_environment(self.environ, secrets, master=self.master, packages=packages)
             command = [
                 _spark_submit(environment), "--master", self.master.url,
-                *(part for key, value in self._conf(folder).items() for part in ("--conf", f"{key}={value}")),
+                *(part for key, value in self._conf().items() for part in ("--conf", f"{key}={value}")),
                 "--name", f"icefloe {self.pipeline.name} {phase}",
                 *(() if py_files is None else ("--py-files", str(py_files))),
                 str(_SPARK_JOBS / f"{phase}.py"), reference.plan_url,
@@ -104,14 +103,10 @@ class SparkSubmit:
         if self._process is not None:
             self._process.terminate()
 
-    def _conf(self, folder: Path) -> Mapping[str, str]:
-        return spark_conf(
-            self.pipeline.spark.conf,
-            master=self.master,
-            memory_bytes=self.pipeline.shuffle.memory_bytes,
-            warehouse=folder / "warehouse",
-            environ=self.environ,
-        )
+    def _conf(self) -> Mapping[str, str]:
+        memory_bytes = self.pipeline.shuffle.memory_bytes
+        conf = self.pipeline.spark.conf
+        return spark_conf(conf, master=self.master, memory_bytes=memory_bytes, environ=self.environ)
 
     def _run(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, Sequence[str]]:
         """Exit code and last lines of the output, which goes to the log."""
