@@ -9,9 +9,11 @@ import pytest
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_range import RequestedRange
+from icefloe.batch.phases import run_phase
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.status import load_status
 from icefloe.batch.verify.verify_batches import verify_batches
+from icefloe.engines.local import LocalEngine
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.engines.run_batch import run_batch
 from icefloe.engines.spark.submit import SparkSubmit
@@ -20,6 +22,7 @@ from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
 from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.workspace import Workspace
+from support.sinks.document_folder import DocumentFolder, registered
 
 
 class FailingPhases(PhaseRunner):
@@ -182,6 +185,24 @@ def test_the_engine_auto_runs_small_batches_without_spark(
         run_batch(session_of(workspace), environ=os.environ)
     # Once more from the plan on, as the parts are missing.
     assert asked == [Phase.INSERT_ONLY] * 2
+
+
+def test_a_small_batch_is_delivered_without_spark(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Phase] = []
+
+    def run(_: SparkSubmit, phase: Phase, reference: BatchReference) -> None:
+        asked.append(phase)
+        run_phase(phase, reference, LocalEngine())
+
+    monkeypatch.setattr(SparkSubmit, "check_engine", lambda _: None)
+    monkeypatch.setattr(SparkSubmit, "run", run)
+    with registered():
+        workspace.pipeline(engine="spark", sink={"type": "documents", "folder": f"{tmp_path}/documents"})
+        assert run_batch(session_of(workspace), environ=os.environ).report is not None
+    assert asked == [Phase.INSERT_ONLY]
+    assert len(DocumentFolder(tmp_path / "documents").documents()) == 10
 
 
 def test_the_status_names_a_failed_phase_until_the_batch_is_committed(workspace: Workspace) -> None:

@@ -25,6 +25,11 @@ from support.nodes.served_file import DATA, FILE, content, piece, read, waited
 from support.servers.private_authority import PrivateAuthority
 
 
+def client_of(address: str, authority: PrivateAuthority) -> flight.FlightClient:
+    certificate, key, root = member(authority).pem()
+    return flight.FlightClient(f"grpc+tls://{address}", tls_root_certs=root, cert_chain=certificate, private_key=key)
+
+
 def test_pieces_of_any_size_come_in_the_order_of_the_request(node: str, authority: PrivateAuthority) -> None:
     wanted = [(5, 7), (0, len(DATA)), (3, 3), (len(DATA) - 1, len(DATA)), (1 << 20, 6 << 20), (0, 300_000)]
     found = read(node, member(authority), *(piece(*each) for each in wanted))
@@ -92,8 +97,7 @@ def test_no_byte_is_read_without_a_certificate(node: str, authority: PrivateAuth
     "ticket", [b"", b"{}", b'{"version":2,"pieces":[]}', b'{"version":1,"pieces":[["a",0]]}', b"\xff"]
 )
 def test_a_request_that_is_none_is_refused(node: str, authority: PrivateAuthority, ticket: bytes) -> None:
-    certificate, key, root = member(authority).pem()
-    client = flight.FlightClient(f"grpc+tls://{node}", tls_root_certs=root, cert_chain=certificate, private_key=key)
+    client = client_of(node, authority)
     with pytest.raises(flight.FlightServerError):
         list(client.do_action(flight.Action(READ, ticket), flight.FlightCallOptions(timeout=20)))
 
@@ -104,15 +108,12 @@ def test_as_many_requests_wait_as_are_answered_and_others_are_asked_to_come_agai
     monkeypatch.setattr(node_server, "_QUEUE_SECONDS", 60.0)
     assert config.folder is not None
     full = replace(config, address=f"127.0.0.1:{free_port()}", requests_at_once=2)
-    certificate, key, root = member(authority).pem()
     with NodeServer(full, NodeFolder(config.folder)) as server, ThreadPoolExecutor(2) as readers:
         for _ in range(2):
             server._free.acquire()
         waiting = [readers.submit(read, str(full.address), member(authority), piece(0, 5)) for _ in range(2)]
         waited(lambda: server._queue._value == 0)
-        client = flight.FlightClient(
-            f"grpc+tls://{full.address}", tls_root_certs=root, cert_chain=certificate, private_key=key
-        )
+        client = client_of(str(full.address), authority)
         # A request that waits for its turn would end with an error at this time.
         action, options = flight.Action(READ, encode_pieces([piece(0, 5)])), flight.FlightCallOptions(timeout=20)
         assert [each.body.to_pybytes() for each in client.do_action(action, options)] == [BUSY]
@@ -125,11 +126,8 @@ def test_an_answer_that_nobody_takes_to_its_end_frees_its_place(
 ) -> None:
     assert config.folder is not None
     one = replace(config, address=f"127.0.0.1:{free_port()}", requests_at_once=1)
-    certificate, key, root = member(authority).pem()
     with NodeServer(one, NodeFolder(config.folder)):
-        client = flight.FlightClient(
-            f"grpc+tls://{one.address}", tls_root_certs=root, cert_chain=certificate, private_key=key
-        )
+        client = client_of(str(one.address), authority)
         answer = client.do_action(flight.Action(READ, encode_pieces([piece(0, len(DATA))] * 20)))
         next(answer)
         del answer, client
@@ -141,11 +139,8 @@ def test_a_reader_that_takes_little_costs_one_open_file(config: NodeConfig, auth
     assert config.folder is not None
     file = str(config.folder / FILE)
     two = replace(config, address=f"127.0.0.1:{free_port()}", requests_at_once=2)
-    certificate, key, root = member(authority).pem()
     with NodeServer(two, NodeFolder(config.folder)):
-        client = flight.FlightClient(
-            f"grpc+tls://{two.address}", tls_root_certs=root, cert_chain=certificate, private_key=key
-        )
+        client = client_of(str(two.address), authority)
         action = flight.Action(READ, encode_pieces([piece(0, len(DATA))] * 200))
         answers = [client.do_action(action) for _ in range(2)]
         for answer in answers:
