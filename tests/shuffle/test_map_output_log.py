@@ -61,16 +61,6 @@ def test_a_record_that_is_created_under_a_void_does_not_count(log, store):
     assert log.current(0).record.attempt == "zombie"
 
 
-def test_a_void_of_a_release_that_announced_none_is_found_once_its_output_is_voided_again(log, store):
-    log.commit(record("a"))
-    log.void(0, 0, "damaged")
-    log.commit(record("b", generation=1))
-    store.delete(["voids.json"])
-    assert log.current(0).record.attempt == "a"
-    log.void(0, 0, "found damaged once more")
-    assert log.current(0).record.attempt == "b"
-
-
 def test_a_damaged_record_counts_as_none_and_is_voided_by_the_next_commit(log, store):
     log.commit(record("a"))
     store.flip("0.0", 30)

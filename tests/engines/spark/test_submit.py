@@ -11,9 +11,7 @@ import pytest
 
 import icefloe
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import Credentials
-from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.engines.spark.master import configured_master
 from icefloe.engines.spark.submit import SparkSubmit, build_package_zip, refuse_pipeline
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -166,22 +164,6 @@ def test_a_library_without_its_spark_applications_says_where_they_belong(tmp_pat
     jobs = tmp_path / "spark_jobs"
     with pytest.raises(TerminalError, match=rf"are not in {jobs}: put the folder spark_jobs .* or set engine: local$"):
         refuse_pipeline(pipeline, master, jobs=jobs)
-
-
-def test_a_table_on_a_disk_that_the_workers_do_not_share_is_refused(tmp_path: Path) -> None:
-    places: dict[str, Any] = {"storage": "s3://lake/icefloe", "sink": {"type": "files", "path": "s3://lake/changes"}}
-    conf = {"spark.master": "spark://host:7077"}
-    workspace = Workspace.create(tmp_path)
-    for is_shared in (False, True):
-        path = workspace.pipeline(engine="spark", spark={"conf": conf}, storage_is_shared=is_shared, **places)
-        pipeline = Pipeline.load(path, environ={})
-        session = PipelineSession.open(pipeline, credentials=Credentials(), environ={})
-        runner = PhaseRunner.of(pipeline, {})
-        if is_shared:
-            runner.check_session(session)
-        else:
-            with pytest.raises(TerminalError, match=r"^the location of db\.events is file:///.* a disk of one machine"):
-                runner.check_session(session)
 
 
 def test_settings_that_no_job_starts_with_are_found_before_one_is_started(spark: FakeSpark) -> None:

@@ -44,28 +44,6 @@ def test_secrets_are_in_the_environment_and_nowhere_else(tmp_path: Path, spark: 
     assert not SparkPhaseOperator.template_fields
 
 
-@pytest.mark.parametrize("value", [None, "spark://local[2]", "spark://master:7077?deploy-mode=cluster"])
-def test_a_connection_that_would_mislead_airflow_fails_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: FakeSparkSubmit, value: str | None
-) -> None:
-    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
-    if value:
-        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", value)
-    with pytest.raises(AirflowFailException, match="insert_only: the Spark connection 'spark_default'"):
-        operator(tmp_path).execute(context_of(tmp_path))
-    assert spark.calls == []
-
-
-def test_a_disk_of_one_machine_is_refused_for_a_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: FakeSparkSubmit
-) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "spark://master:7077")
-    with pytest.raises(AirflowFailException, match="a disk of one machine"):
-        operator(tmp_path).execute(context_of(tmp_path))
-    operator(tmp_path, storage_is_shared=True).execute(context_of(tmp_path))
-    assert len(spark.calls) == 1
-
-
 @pytest.mark.parametrize("while_it", ["reference_of", "phases_of"])
 def test_a_task_that_is_ended_while_it_looks_begins_no_job(
     while_it: str, tmp_path: Path, spark: FakeSparkSubmit, monkeypatch: pytest.MonkeyPatch
