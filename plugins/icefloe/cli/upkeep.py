@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from icefloe.batch.run_settings import Credentials
-from icefloe.batch.upkeep.leftover import Leftover
 from icefloe.batch.upkeep.redelivery import Redelivery
-from icefloe.batch.upkeep.survey import survey_storage
+from icefloe.batch.upkeep.survey import Leftover, survey_storage
 from icefloe.cli.pipeline_session import load_named_pipeline, places_here, warn_of_connections
 from icefloe.cli.screen import Screen, is_agreed
 from icefloe.engines.local import LocalEngine
@@ -135,7 +134,7 @@ def _leftover(each: Leftover) -> dict[str, Any]:
         "url": each.url,
         "reason": each.reason.name.lower(),
         "because": each.reason.value,
-        "files": each.objects,
+        "files": len(each.files),
         "bytes": each.size_bytes,
     }
 

@@ -36,7 +36,7 @@ def test_files_of_a_batch_that_has_ended_go_at_once(workshop: Workshop, batch: O
     count = len(left_in_shuffle(workshop.storage))
     assert count > 5
     [leftover] = survey_of(workshop.storage).leftovers
-    assert (leftover.batch_number, leftover.objects) == (1, count)
+    assert (leftover.batch_number, len(leftover.files)) == (1, count)
     assert left_in_shuffle(workshop.storage) != []
     assert swept(workshop.storage) == count
     assert left_in_shuffle(workshop.storage) == []

@@ -9,7 +9,6 @@ Read in this order:
 - `cursor_moves`: the pipeline begins again, or after another snapshot
 - `redelivery`: committed batches go to a sink once more
 - `survey`: everything that may be deleted, and why the rest is left alone
-- `leftover`: from files below ``shuffle/`` to their checkpoint, and the files that may go
 """
 
-__all__ = ["abandoned_batch", "cursor_moves", "leftover", "redelivery", "survey"]
+__all__ = ["abandoned_batch", "cursor_moves", "redelivery", "survey"]

@@ -1,120 +1,105 @@
-"""Everything that may be deleted in a storage and at its sinks, also files there that no manifest names."""
+"""Everything that may be deleted in a storage and at its sinks, judged by the checkpoints, and its deletion."""
 
+import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
+from icefloe.batch.context.batch_folder import MARKER, FolderMarker
 from icefloe.batch.run_settings import Credentials
-from icefloe.batch.upkeep.leftover import (
-    FoundCheckpoint,
-    Leftover,
-    OpenPlace,
-    Reason,
-    ShuffleFolders,
-    ShuffleListing,
-    list_shuffle,
-)
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.protocol import BatchState
 from icefloe.checkpoint.record_store import backfill_prefix
-from icefloe.errors import IcefloeError
+from icefloe.errors import IcefloeError, TerminalError
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import Manifest
 from icefloe.storage.location import TRIALS, open_store, store_time
 from icefloe.storage.requests import map_parallel
-from icefloe.storage.store import KeyMissingError, Store, StoredObject
+from icefloe.storage.store import KeyMissingError, Store, StoredObject, join_url
+from icefloe.units import natural
 
-__all__ = ["survey_storage"]
+__all__ = ["Leftover", "survey_storage"]
 
-_KEY: Final = re.compile(
-    rf"(_backfills/(?P<backfill_id>[^/]+)/)?(batch=(?P<batch>[0-9]+)/.+|{TRIALS})",
-    re.DOTALL,
-)
+_IN_SHUFFLE: Final = re.compile(r"(?P<owner>[A-Za-z0-9_-]+/[0-9a-f]{32})/((?P<batch>[^/]+)/)?.+", re.DOTALL)
+_AT_SINK: Final = re.compile(r"(_backfills/(?P<owner>[^/]+)/)?batch=(?P<batch>[0-9]+)/.+", re.DOTALL)
+_TRIAL: Final = re.compile(rf"([^/]+/)?({TRIALS})", re.DOTALL)
+
+Batches: TypeAlias = Mapping[int | None, Sequence[StoredObject]]
+"""Files of one checkpoint by batch number; None: of no batch."""
+
+
+class Reason(StrEnum):
+    """Why files may go."""
+
+    ENDED = "the batch has ended"
+    UNNAMED = "no manifest names them"
+    OLD = "old, of no batch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkFiles:
-    """A pipeline's sink path, with the output of its backfills below it."""
+class Leftover:
+    """Files that may be deleted.
+
+    Attributes:
+        pipeline: None if the files do not say.
+        batch_number: None if the files are of no batch.
+        unless_opened_in: the checkpoint in which the batch must still be free right before the deletion; None: the
+            batch has ended, or there is none.
+    """
 
     store: Store
-    checkpoint: Checkpoint  # of the pipeline; its backfills have theirs below it
+    files: Sequence[StoredObject]
+    reason: Reason
+    pipeline: str | None = None
+    backfill_id: str | None = None
+    batch_number: int | None = None
+    unless_opened_in: Checkpoint | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files."""
+        return sum(each.size_bytes for each in self.files)
+
+    @property
+    def url(self) -> str:
+        """URL of the file, or of the folder that has them all."""
+        return join_url(self.store.url, posixpath.commonpath([each.key for each in self.files]))
+
+    def delete(self) -> int:
+        """Deletes the files; returns their number. After an error the next sweep goes on."""
+        # A batch that was opened since the survey may have ended already: its files are its own all the same.
+        if self.unless_opened_in is not None and self.batch_number is not None:
+            state = self.unless_opened_in.look().state_of(self.batch_number)
+            if state is not BatchState.FREE:
+                return 0
+        self.store.delete([each.key for each in self.files])
+        return len(self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Owner:
+    """The checkpoint of some files, of a pipeline or of a backfill of it."""
+
+    checkpoint: Checkpoint
+    # As it was after the listing. Batches are recorded before their files: it lacks only batches begun since.
+    view: CheckpointView
     pipeline: str
-    cutoff: datetime  # a time of this store's clock; earlier files are old
-    is_passed: bool  # batches are staged there: a cleanup may be killed while it deletes one
-
-    def leftovers(self, notes: list[str]) -> list[Leftover]:
-        """The files that may go; adds a note for each place that is left alone."""
-        outputs: defaultdict[str | None, defaultdict[int, list[StoredObject]]]
-        outputs, trials = defaultdict(lambda: defaultdict(list)), []
-        for stored in self.store.list(""):
-            match = _KEY.fullmatch(stored.key)
-            if match is not None and match["batch"] is not None:
-                outputs[match["backfill_id"]][int(match["batch"])].append(stored)
-            elif match is not None and stored.modified < self.cutoff:
-                trials.append(stored)
-        found = [Leftover.of_files(self.store, trials, Reason.OLD, pipeline=self.pipeline)] if trials else []
-        for backfill_id, batches in outputs.items():
-            checkpoint = self.checkpoint if backfill_id is None else self.checkpoint.backfill(backfill_id)
-            root = self.store if backfill_id is None else self.store.child(f"_backfills/{backfill_id}")
-            files, view = ChangeFiles(root), checkpoint.look()
-            # Files of another checkpoint must not be judged by this one.
-            if view.checkpoint_id is None or files.owner != view.checkpoint_id:
-                notes.append(f"{root.url} is not claimed by the checkpoint {checkpoint.url}: its files are left alone")
-                continue
-            judge = partial(self._judge, backfill_id, checkpoint, view, files)
-            for leftover, note in map_parallel(judge, sorted(batches.items())):
-                found.extend(filter(None, [leftover]))
-                notes.extend(filter(None, [note]))
-        return found
-
-    def _judge(
-        self,
-        backfill_id: str | None,
-        checkpoint: Checkpoint,
-        view: CheckpointView,
-        sink: ChangeFiles,
-        batch: tuple[int, Sequence[StoredObject]],
-    ) -> tuple[Leftover | None, str | None]:
-        """The files that may go, and a note about files that stay although nobody names them."""
-        number, files = batch
-        state, going = view.state_of(number), list[StoredObject]()
-        has_ended, manifest = state is BatchState.ENDED, None
-        if has_ended:
-            with suppress(KeyMissingError):
-                manifest = sink.manifest(number)
-        if manifest is not None:
-            named = manifest.names
-            going = [each for each in files if each.key.rpartition("/")[2] not in named]
-        elif has_ended and not self.is_passed:
-            return None, f"batch {number} at {self.store.url} has ended, but has no manifest: its files are left alone"
-        elif has_ended or (state is BatchState.FREE and not any(Manifest.is_key(each.key) for each in files)):
-            # A cleanup deletes the manifest of a staged batch first. A late task may write next to nothing, too.
-            going = [each for each in files if each.modified < self.cutoff]
-        if not going:
-            return None, None
-        return Leftover.of_files(
-            self.store,
-            going,
-            Reason.UNNAMED if has_ended else Reason.OLD,
-            pipeline=self.pipeline,
-            backfill_id=backfill_id,
-            batch_number=number,
-            unless_opened_in=None if has_ended else checkpoint,
-        ), None
+    backfill_id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
     """The result of a look at a storage."""
 
-    leftovers: tuple[Leftover, ...] = ()  # in the order of their deletion
+    leftovers: tuple[Leftover, ...] = ()
     problems: tuple[IcefloeError, ...] = ()  # places that could not be read; their files are left alone
     notes: tuple[str, ...] = ()
     places: tuple[Store, ...] = ()  # writers may have died there in the middle of a file
@@ -162,88 +147,184 @@ def survey_storage(
         open_sink_place=partial(open_store, options=credentials.sink_options),
         environ=environ,
     )
-    return look.survey()
+    look.look()
+    return Survey(
+        leftovers=tuple(look.leftovers),
+        problems=tuple(look.problems),
+        notes=tuple(look.notes),
+        places=tuple(look.places.values()),
+    )
 
 
 @dataclass(slots=True, kw_only=True)
 class _Look:
     storage_url: str
     age: timedelta
-    open_place: OpenPlace
-    open_sink_place: OpenPlace
+    open_place: Callable[[str], Store]  # with the credentials of storage and checkpoint
+    open_sink_place: Callable[[str], Store]
     environ: Mapping[str, str]
+    leftovers: list[Leftover] = field(default_factory=list)
     problems: list[IcefloeError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    places: dict[tuple[str, str], Store] = field(default_factory=dict)  # by URL, and that of the checkpoint
 
-    def survey(self) -> Survey:
-        """Looks at the folders below ``shuffle/``, then at the places that their checkpoints name."""
-        storage, shuffle = self.open_place(self.storage_url), self.open_place(url_below(self.storage_url, "shuffle"))
+    def look(self) -> None:
+        """Looks at the folders below ``shuffle/``, and at the places that their checkpoints name."""
+        self._is_new(self.open_place(self.storage_url), "")
+        shuffle = self.open_place(url_below(self.storage_url, "shuffle"))
         if next(iter(shuffle.list("")), None) is None:
-            return Survey(notes=(f"there are no files below {shuffle.url}",), places=(storage,))
-        cutoff = store_time(shuffle) - self.age
-        listing = list_shuffle(shuffle, cutoff)
-        leftovers, checkpoints = self._in_shuffle(shuffle, listing, cutoff)
-        sinks: dict[tuple[str, str], SinkFiles] = {}
-        for found in checkpoints.values():
+            self.notes.append(f"there are no files below {shuffle.url}")
+            return
+        listed, cutoff = self._listed(shuffle, _IN_SHUFFLE)
+        foreign = listed.pop(None, {}).get(None, [])
+        if foreign:
+            self.notes.append(f"{len(foreign):,} files below {shuffle.url} are not icefloe's: left alone")
+        for folder, batches in sorted(listed.items(), key=str):
             with _noted(self.problems):
-                self._add_places(sinks, found)
-        at_sinks: list[Leftover] = []
-        for sink in sinks.values():
-            with _noted(self.problems):
-                at_sinks += sink.leftovers(self.notes)
-        if listing.foreign_objects:
-            self.notes.append(f"{listing.foreign_objects:,} files below {shuffle.url} are not icefloe's: left alone")
-        trials = [Leftover.of_files(shuffle, [trial], Reason.OLD) for trial in listing.trials]
-        urls = sorted({_pipeline_url(found) for found in checkpoints.values()})
-        return Survey(
-            leftovers=(*at_sinks, *trials, *leftovers),
-            problems=tuple(self.problems),
-            notes=tuple(self.notes),
-            places=(storage, *map(self.open_place, urls), *(sink.store for sink in sinks.values())),
+                marker, owner = self._owner(shuffle.child(str(folder)))
+                self._look_at_batches(owner, shuffle, batches, cutoff)
+                self._look_at_sinks(marker, owner)
+
+    def _listed(
+        self, store: Store, pattern: re.Pattern[str], pipeline: str | None = None
+    ) -> tuple[dict[str | None, Batches], datetime]:
+        """The files by owner and batch, and the time before which they are old. Old trial objects are leftovers."""
+        cutoff, trials = store_time(store) - self.age, list[StoredObject]()
+        found: defaultdict[str | None, defaultdict[int | None, list[StoredObject]]]
+        found = defaultdict(lambda: defaultdict(list))
+        for each in store.list(""):
+            match = pattern.fullmatch(each.key)
+            if match is not None:
+                number = None if match["batch"] is None else natural(match["batch"])
+                found[match["owner"]][number].append(each)
+            elif _TRIAL.fullmatch(each.key) is None:
+                found[None][None].append(each)
+            elif each.modified < cutoff:
+                trials.append(each)
+        if trials:
+            self.leftovers.append(Leftover(store=store, files=trials, reason=Reason.OLD, pipeline=pipeline))
+        return dict(found), cutoff
+
+    def _is_new(self, place: Store, checkpoint_url: str) -> bool:
+        """True if the place was not looked at before for this checkpoint."""
+        return self.places.setdefault((place.url, checkpoint_url), place) is place
+
+    def _look_at_batches(self, owner: _Owner, shuffle: Store, batches: Batches, cutoff: datetime) -> None:
+        """All files of ended batches may go, and old files of no batch. The marker stays."""
+        for number, files in batches.items():
+            state = BatchState.FREE if number is None else owner.view.state_of(number)
+            if state is BatchState.ENDED:
+                self._add(owner, shuffle, number, files, Reason.ENDED)
+            elif state is BatchState.FREE:
+                old = [each for each in files if each.modified < cutoff and not each.key.endswith(f"/{MARKER}")]
+                self._add(owner, shuffle, number, old, Reason.OLD)
+
+    def _add(
+        self, owner: _Owner, store: Store, number: int | None, files: Sequence[StoredObject], reason: Reason
+    ) -> None:
+        if files:
+            leftover = Leftover(
+                store=store,
+                files=files,
+                reason=reason,
+                pipeline=owner.pipeline,
+                backfill_id=owner.backfill_id,
+                batch_number=number,
+                unless_opened_in=owner.checkpoint if reason is Reason.OLD else None,
+            )
+            self.leftovers.append(leftover)
+
+    def _owner(self, folder: Store) -> tuple[FolderMarker, _Owner]:
+        """The checkpoint that a folder's marker names; `TerminalError` if that is another one, or out of reach."""
+        _, pipeline, checkpoint_id = folder.url.rsplit("/", 2)
+        marker, where = FolderMarker.load(folder), "which no marker names"
+        if marker is not None:
+            url = self._named_url(marker, folder)
+            checkpoint, where = Checkpoint(self.open_place(url)), f"which is not at {url}"
+            view = checkpoint.look()
+            if view.checkpoint_id == checkpoint_id:
+                owner = _Owner(checkpoint=checkpoint, view=view, pipeline=pipeline, backfill_id=marker.backfill_id)
+                return marker, owner
+        raise TerminalError(
+            f"the files below {folder.url} belong to checkpoint {checkpoint_id} of pipeline {pipeline}, {where}: they "
+            "are left alone; if it was moved, run the pipeline once; if it is gone for good, delete them",
+            url=folder.url,
         )
 
-    def _in_shuffle(
-        self, shuffle: Store, listing: ShuffleListing, cutoff: datetime
-    ) -> tuple[list[Leftover], dict[str, FoundCheckpoint]]:
-        """The leftovers below ``shuffle/``, and the checkpoints by their URLs."""
-        folders = ShuffleFolders(
-            shuffle=shuffle,
-            open_place=self.open_place,
-            environ=self.environ,
-            cutoff=cutoff,
-        )
-        leftovers: list[Leftover] = []
-        checkpoints: dict[str, FoundCheckpoint] = {}
-        for folder, names in sorted(listing.folders.items(), key=lambda item: item[0].key):
-            with _noted(self.problems):
-                found = folders.find(folder)
-                checkpoints[found.url] = found
-                leftovers.extend(folders.leftovers(folder, found, names))
-        return leftovers, checkpoints
+    def _named_url(self, marker: FolderMarker, folder: Store) -> str:
+        """Its records must be in the table that is looked into."""
+        url = str(expand(marker.checkpoint_url, self.environ))
+        if has_reference(url):
+            raise TerminalError(
+                f"the files below {folder.url} belong to a checkpoint at {url}, and that variable is not set here: "
+                f"they are left alone; give the command the environment of the tasks of {marker.pipeline}",
+                url=folder.url,
+            )
+        table = marker.table and (self.open_place(url) if url.startswith("dynamodb://") else folder).created_in
+        if table != marker.table:
+            raise TerminalError(
+                f"the records of the files below {folder.url} are in {marker.table}, not in {table or 'the storage'}: "
+                "they are left alone; sweep with --coordination, dynamodb_region and dynamodb_endpoint of that table",
+                url=folder.url,
+            )
+        return url
 
-    def _add_places(self, sinks: dict[tuple[str, str], SinkFiles], found: FoundCheckpoint) -> None:
-        """The places of a pipeline's changes, each once, although backfills have checkpoints too."""
-        record, pipeline = found.view.pipeline, found.marker.pipeline
-        staged = found.marker.changes_url or url_below(self.storage_url, "staged", pipeline)
+    def _look_at_sinks(self, marker: FolderMarker, owner: _Owner) -> None:
+        """Looks at the places of a pipeline's changes, each once, although backfills have checkpoints too."""
+        below = "" if marker.backfill_id is None else f"/{backfill_prefix(marker.backfill_id)}"
+        pipeline = self.open_place(owner.checkpoint.url.removesuffix(below))
+        self._is_new(pipeline, "")
+        staged = marker.changes_url or url_below(self.storage_url, "staged", owner.pipeline)
         places = [("folder of changes", staged, self.open_place)]
+        record = owner.view.pipeline
         if record is not None and record.result_configuration.get("sink.type") == "files":
             places.insert(0, ("sink", str(record.result_configuration["sink.path"]), self.open_sink_place))
-        url = _pipeline_url(found)
         for what, written, open_place in places:
             path = str(expand(written, self.environ))
             if has_reference(path):
-                self.notes.append(f"the {what} {path} of pipeline {pipeline} uses a variable that is not set here")
-            elif (path, url) not in sinks and next(iter((store := open_place(path)).list("")), None) is not None:
-                sinks[path, url] = SinkFiles(
-                    store=store,
-                    checkpoint=Checkpoint(self.open_place(url)),
-                    pipeline=pipeline,
-                    cutoff=store_time(store) - self.age,
-                    is_passed=what != "sink",
+                self.notes.append(
+                    f"the {what} {path} of pipeline {owner.pipeline} uses a variable that is not set here"
                 )
+            elif next(iter((store := open_place(path)).list("")), None) and self._is_new(store, pipeline.url):
+                with _noted(self.problems):
+                    self._look_at_sink(store, Checkpoint(pipeline), owner.pipeline, is_staged=what != "sink")
+
+    def _look_at_sink(self, store: Store, of_pipeline: Checkpoint, pipeline: str, *, is_staged: bool) -> None:
+        listed, cutoff = self._listed(store, _AT_SINK, pipeline)
+        for backfill_id, batches in listed.items():
+            checkpoint = of_pipeline if backfill_id is None else of_pipeline.backfill(backfill_id)
+            root = store if backfill_id is None else store.child(f"_backfills/{backfill_id}")
+            folder, view = ChangeFiles(root), checkpoint.look()
+            # Files of another checkpoint must not be judged by this one.
+            if view.checkpoint_id is None or folder.owner != view.checkpoint_id:
+                self.notes.append(
+                    f"{root.url} is not claimed by the checkpoint {checkpoint.url}: its files are left alone"
+                )
+                continue
+            owner = _Owner(checkpoint=checkpoint, view=view, pipeline=pipeline, backfill_id=backfill_id)
+            numbers = sorted(number for number in batches if number is not None)
+            ended = [number for number in numbers if view.state_of(number) is BatchState.ENDED]
+            manifests = map_parallel(partial(_names, folder), ended)
+            named = dict(zip(ended, manifests, strict=True))
+            for number in numbers:
+                files, names = batches[number], named.get(number)
+                old = [each for each in files if each.modified < cutoff]
+                if names is not None:
+                    unnamed = [each for each in files if each.key.rpartition("/")[2] not in names]
+                    self._add(owner, store, number, unnamed, Reason.UNNAMED)
+                elif number in named and is_staged:
+                    # A cleanup deletes the manifest of a staged batch first. A late task may write next to nothing.
+                    self._add(owner, store, number, old, Reason.UNNAMED)
+                elif number in named:
+                    self.notes.append(
+                        f"batch {number} at {store.url} has ended, but has no manifest: its files are left alone"
+                    )
+                elif view.state_of(number) is BatchState.FREE and not any(Manifest.is_key(each.key) for each in files):
+                    self._add(owner, store, number, old, Reason.OLD)
 
 
-def _pipeline_url(found: FoundCheckpoint) -> str:
-    """URL of the pipeline's checkpoint; a backfill has its own below that."""
-    backfill_id = found.marker.backfill_id
-    return found.url if backfill_id is None else found.url.removesuffix(f"/{backfill_prefix(backfill_id)}")
+def _names(folder: ChangeFiles, number: int) -> Collection[str] | None:
+    """The files of a batch that readers see; None if it has no manifest."""
+    with suppress(KeyMissingError):
+        return folder.manifest(number).names
+    return None
