@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.pipeline.environment import environment_problems, expand, has_reference, missing_variables
+from icefloe.pipeline.environment import expand, has_reference
+from icefloe.pipeline.validation import environment_problems
 from icefloe.pipeline.yaml_file import parse_yaml
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True)
@@ -44,7 +45,7 @@ def test_identity_range_and_what_a_dag_is_made_of_may_not_use_the_environment(te
 
 def test_every_variable_that_is_not_set_is_named_with_its_line():
     file = parse_yaml("storage: ${A}/${B}\nsink:\n  path: ${B}\n", path="p")
-    assert [problem.at("p") for problem in missing_variables(file, {"A": ""})] == [
+    assert [problem.at("p") for problem in environment_problems(file, {"A": ""})] == [
         "p:1: storage uses ${B}, which is not set: set it in the environment of the tasks",
         "p:3: sink.path uses ${B}, which is not set: set it in the environment of the tasks",
     ]

@@ -56,10 +56,10 @@ def test_the_line_of_a_missing_key_is_that_of_the_nearest_key_above():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a:\n\tb: 1\n", "p:2: .*replace the tab"),
-        ("a: 1\nschedule: @continuous\n", "p:2: .*put the value that begins with @ in quotes"),
-        ("sink: {path: ${OUT}/x}\n", r"p:1: .*put a value with \$\{\.\.\.\} in quotes inside"),
-        ("a: b: c\n", "p:1: .*put a value that contains ': ' in quotes"),
+        ("a:\n\tb: 1\n", "p:2: not valid YAML: .*; indent with spaces"),
+        ("a: 1\nschedule: @continuous\n", "p:2: not valid YAML: .*put a value in quotes that .* begins with @"),
+        ("sink: {path: ${OUT}/x}\n", r"p:1: not valid YAML: .*put a value in quotes that has .*\$\{"),
+        ("a: b: c\n", "p:1: not valid YAML: .*put a value in quotes that has ': '"),
         ("a: [1,\nb: 3\n", "p:2: .*flow sequence that begins in line 1"),
         ("a: 'x\n\n\n", "p:1: .*quoted scalar that begins in line 1"),
         ("a: 1\nb: c: d\n", "p:2: not valid YAML"),

@@ -5,32 +5,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from icefloe.pipeline.yaml_file import KeyPath, Problem, YamlFile, dotted
+from icefloe.pipeline.yaml_file import KeyPath
 from icefloe.redaction.hidden import hide
 
 __all__ = ["ExpandedText", "expand", "has_reference"]
 
 REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 """A variable, whose name is the first group; ``$${``, which writes ``${``; or a ``${`` without a name."""
-_BATCH: Final = "it defines a batch and must be the same on every machine"
-_DAG: Final = "it is read when the DAG is made, before the environment of the run exists"
-_FIXED: Final[Mapping[KeyPath, str]] = {
-    ("version",): _DAG,
-    ("name",): _DAG,
-    ("schedule",): _DAG,
-    ("default_args",): _DAG,
-    ("poll_interval",): _DAG,
-    ("wait_for_table",): _DAG,
-    ("sink", "type"): _DAG,
-    ("branch",): _BATCH,
-    ("identifier_columns",): _BATCH,
-    ("commit_groups",): _BATCH,
-    ("initial_load",): _BATCH,
-    ("on_gap",): _BATCH,
-    ("on_rollback",): _BATCH,
-    ("max_steps_per_batch",): _BATCH,
-    ("max_bytes_per_batch",): _BATCH,
-}
 SHOWN: Final[frozenset[KeyPath]] = frozenset({
     # Places, which an error must name.
     ("table",), ("storage",), ("checkpoint",), ("coordination",), ("allowed_locations",), ("catalog", "warehouse"),
@@ -56,29 +37,6 @@ def has_reference(value: object) -> bool:
     return isinstance(value, str) and any(match[1] for match in REFERENCE.finditer(value))
 
 
-def environment_problems(file: YamlFile) -> Iterator[Problem]:
-    """A problem for each malformed reference, and each one in a key that may not have one."""
-    for path, text in _texts(file.data, ()):
-        for match in REFERENCE.finditer(text):
-            sentence = None
-            if match[0] == "${":
-                sentence = f"{dotted(path)} has '${{' without a name: write ${{NAME}}, or $${{ for the two characters"
-            elif match[1]:
-                fixed = next((reason for key, reason in _FIXED.items() if path[: len(key)] == key), None)
-                sentence = fixed and f"{dotted(path)} may not use {match[0]}: {fixed}; write the value itself"
-            if sentence:
-                yield Problem(line=file.line_of(path), key=dotted(path), sentence=sentence)
-
-
-def missing_variables(file: YamlFile, environ: Mapping[str, str]) -> Iterator[Problem]:
-    """A problem for each reference to a variable that is not set."""
-    for path, text in _texts(file.data, ()):
-        for match in REFERENCE.finditer(text):
-            if match[1] and match[1] not in environ:
-                sentence = f"{dotted(path)} uses {match[0]}, which is not set: set it in the environment of the tasks"
-                yield Problem(line=file.line_of(path), key=dotted(path), sentence=sentence)
-
-
 def expand(data: object, environ: Mapping[str, str]) -> Any:
     """The data with every reference replaced; a variable that is not set stays as written.
 
@@ -100,7 +58,7 @@ def named_variables(data: object, environ: Mapping[str, str]) -> dict[str, str]:
     >>> named_variables({"path": "s3://${BUCKET}/x"}, {"BUCKET": "lake", "HOME": "/root"})
     {'BUCKET': 'lake'}
     """
-    found = (match[1] for _, text in _texts(data, ()) for match in REFERENCE.finditer(text))
+    found = (match[1] for _, text in texts_of(data) for match in REFERENCE.finditer(text))
     return {name: environ[name] for name in found if name in environ}
 
 
@@ -108,7 +66,7 @@ def hide_values(data: object, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Hides words with values of the environment, unless the file or a place shows them anyway; returns them."""
     shown: set[str] = set()
     words: list[str] = []
-    for path, text in _texts(data, ()):
+    for path, text in texts_of(data):
         if has_reference(text) and not any(path[: len(key)] == key for key in SHOWN):
             words += filter(has_reference, _WORD.findall(text))
         else:
@@ -131,15 +89,16 @@ def _replacement(match: re.Match[str], environ: Mapping[str, str]) -> str:
     return environ.get(match[1], match[0]) if match[1] else "${"
 
 
-def _texts(data: object, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+def texts_of(data: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Each text in the data, with its place."""
     if isinstance(data, str):
         yield path, data
     elif isinstance(data, dict):
         for key, value in data.items():
-            yield from _texts(value, (*path, key))
+            yield from texts_of(value, (*path, key))
     elif isinstance(data, list):
         for position, value in enumerate(data):
-            yield from _texts(value, (*path, position))
+            yield from texts_of(value, (*path, position))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

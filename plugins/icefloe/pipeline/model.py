@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
@@ -29,7 +30,7 @@ from icefloe.pipeline.settings import (
 )
 from icefloe.pipeline.url import url_below
 from icefloe.pipeline.validation import checked_data
-from icefloe.pipeline.yaml_file import Problem, YamlFile, file_error, load_yaml
+from icefloe.pipeline.yaml_file import Problem, YamlFile, load_yaml
 from icefloe.units import parse_seconds
 
 __all__ = ["ChangesPlace", "Pipeline"]
@@ -57,7 +58,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 """Functions that make the value of a field from a checked value; other values are taken as they are."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Pipeline:
     """One pipeline file, checked; its fields are the file's keys.
 
@@ -141,7 +142,8 @@ class Pipeline:
         """The pipeline with every ``${NAME}`` resolved, in the environment of the run's tasks."""
         return self if self.is_expanded else self.of(self.file, environ)
 
-    @property
+    # Kept: a run asks for it some 20 times, and each time the file would be checked again.
+    @cached_property
     def as_written(self) -> Self:
         """The same pipeline with every ``${NAME}`` unexpanded."""
         return self.of(self.file) if self.is_expanded else self
@@ -149,13 +151,9 @@ class Pipeline:
     def with_sink_of(self, path: str | Path, environ: Mapping[str, str]) -> Self:
         """This pipeline with the ``sink`` of another file, whose other keys do not count; both are expanded."""
         file = load_yaml(path)
-        if not isinstance(file.data, dict) or "sink" not in file.data:
-            problem = Problem(
-                line=1, key="sink", sentence="the key sink is missing: add the sink that takes the batches"
-            )
-            raise file_error(str(path), [problem])
+        sink = file.data.get("sink") if isinstance(file.data, dict) else None
         kept = {key: value for key, value in self.file.data.items() if key != "changelog"}
-        data = {**kept, "name": self.name, "sink": file.data["sink"]}
+        data = {**kept, "name": self.name, "sink": sink}
         return self.of(YamlFile(path=str(path), data=data, lines=file.lines, problems=file.problems), environ)
 
     @property

@@ -3,28 +3,19 @@
 import difflib
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from icefloe.pipeline.environment import has_reference
-from icefloe.pipeline.yaml_file import KeyPath, Problem, YamlFile, dotted
+from icefloe.pipeline.environment import REFERENCE, expand, has_reference, texts_of
+from icefloe.pipeline.url import holds_password, location_fault, table_fault, url_fault
+from icefloe.pipeline.yaml_file import KeyPath, Problem, YamlFile, dotted, file_error, read_scalar
+from icefloe.redaction.hidden import names_secret
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator, ValidationError
-from collections.abc import Callable, Mapping
-from pathlib import Path
-
-from icefloe.pipeline.environment import (
-    environment_problems,
-    expand,
-    missing_variables,
-)
-from icefloe.pipeline.url import holds_password, location_fault, table_fault, url_fault
-from icefloe.pipeline.yaml_file import file_error, read_scalar
-from icefloe.redaction.hidden import names_secret
+    from jsonschema import Draft202012Validator
 
 _SHOWN_CHARACTERS: Final = 80
 
@@ -36,34 +27,30 @@ def pipeline_schema() -> dict[str, Any]:
 
 def schema_problems(file: YamlFile, data: Any, *, is_expanded: bool) -> Iterator[Problem]:
     """The schema's faults in a file's data, with or without ``${NAME}`` replaced. Shows no value of the environment."""
-    errors = _errors(_Question(text=repr(data), is_expanded=is_expanded, data=data))
-    leaves = (leaf for error in errors for leaf in _leaves(error))
+    leaves = (leaf for error in _validator(is_expanded).iter_errors(data) for leaf in _leaves(error))
     # Each once: the validator complains about a mapping as often as keys are missing in it.
     yield from dict.fromkeys(problem for leaf in leaves for problem in _problems(leaf, file))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    text: str
-    is_expanded: bool
-    data: Any = field(compare=False)
-
-
-# A run asks about its one file some 20 times, which took a twentieth of its time.
-@lru_cache(maxsize=64)
-def _errors(question: _Question) -> "tuple[ValidationError, ...]":
-    return tuple(_validator(question.is_expanded).iter_errors(question.data))
 
 
 @cache
 def _validator(is_expanded: bool) -> "Draft202012Validator":
     # Not at the top: it costs 0.2 s, and a process that only unpickles a Pipeline (a Spark worker) never needs it.
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator, FormatChecker
 
     schema = pipeline_schema()
     if is_expanded:
         schema["$defs"]["environment"] = False
-    return Draft202012Validator(schema)
+    formats = FormatChecker(())
+    for name, fault_of in _FORMATS.items():
+        formats.checks(name, raises=ValueError)(partial(_require, fault_of))
+    return Draft202012Validator(schema, format_checker=formats)
+
+
+def _require(fault_of: Callable[[str], str | None], value: object) -> bool:
+    """Raises the fault of a text; one that is not expanded has none yet."""
+    if isinstance(value, str) and not has_reference(value) and (fault := fault_of(value)):
+        raise ValueError(fault)
+    return True
 
 
 def _leaves(error: Any) -> Iterator[Any]:
@@ -88,6 +75,10 @@ def _problems(error: Any, file: YamlFile) -> Iterator[Problem]:
             yield Problem(line=file.line_of(path), key=dotted((*path, key)), sentence=sentence)
     else:
         sentence = f"{dotted(path)} must be {_expected(error.schema)}, not {_shown(file, path)}"
+        if error.validator == "format":
+            written = _value(file.data, path)
+            fault = f"is not usable after the environment expanded '{written}': look at the variable's value"
+            sentence = f"{dotted(path)} {fault if has_reference(written) else error.cause}"
         yield Problem(line=file.line_of(path), key=dotted(path), sentence=sentence)
 
 
@@ -177,13 +168,19 @@ def schedule_fault(text: str) -> str | None:
     return None
 
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,200}(?<!__backfill)")
-_TEXT_CHECKS: Final[tuple[tuple[KeyPath, Callable[[str], str | None]], ...]] = (
-    (("storage",), url_fault),
-    (("checkpoint",), lambda text: url_fault(text, allow_dynamodb=True)),
-    (("coordination",), table_fault),
-    (("schedule",), schedule_fault),
-)
+_FORMATS: Final[Mapping[str, Callable[[str], str | None]]] = {
+    "url": url_fault,
+    "url-or-table": partial(url_fault, allow_dynamodb=True),
+    "table": table_fault,
+    "location": location_fault,
+    "schedule": schedule_fault,
+}
+"""The formats that the schema names. Each gives the fault of a text as the end of a sentence, if any."""
+_WRITTEN_FOR: Final[Mapping[str, str]] = {
+    "batch": "it defines a batch and must be the same on every machine",
+    "dag": "it is read when the DAG is made, before the environment of the run exists",
+}
+"""Why a key may not use the environment, by the word that the schema has for it."""
 _NOT_TEXT: Final[tuple[KeyPath, ...]] = (("pin",), ("storage_is_shared",), ("shuffle", "partitions"))
 _SAFE_PLACES: Final[Mapping[KeyPath, str]] = {
     ("catalog",): "an Airflow connection or PyIceberg's configuration",
@@ -194,28 +191,45 @@ _SAFE_PLACES: Final[Mapping[KeyPath, str]] = {
 
 def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str, Any]:
     """The file's data, or an error with every fault, in line order. ``environ=None`` leaves ``${NAME}`` as written."""
-    problems = list(file.problems)
     if not isinstance(file.data, dict):
-        raise file_error(file.path, [*problems, _not_a_mapping(file)])
+        raise file_error(file.path, [*file.problems, _not_a_mapping(file)])
     data: dict[str, Any] = file.data
-    environment = list(environment_problems(file))
     if environ is not None:
-        environment += missing_variables(file, environ)
         data = expand(data, environ)
         _read_scalars(data, file)
-    faulty = {problem.key for problem in environment}
-    schema = [
-        found for found in schema_problems(file, data, is_expanded=environ is not None) if found.key not in faulty
-    ]
-    faulty |= {problem.key for problem in schema}
-    problems += [*environment, *schema]
-    for found in _semantic_problems(file, data):
+    environment = list(environment_problems(file, environ))
+    faulty, problems = {problem.key for problem in environment}, [*file.problems, *environment]
+    for found in (*schema_problems(file, data, is_expanded=environ is not None), *_semantic_problems(file, data)):
         if found.key not in faulty:
             problems.append(found)
             faulty.add(found.key)
     if problems:
         raise file_error(file.path, problems)
     return data
+
+
+def environment_problems(file: YamlFile, environ: Mapping[str, str] | None = None) -> Iterator[Problem]:
+    """A problem for each malformed reference, for one in a key that may not have it, and for a variable not set."""
+    for path, text in texts_of(file.data):
+        for match in REFERENCE.finditer(text):
+            reason, sentence = _written_for(path), None
+            if match[0] == "${":
+                sentence = f"{dotted(path)} has '${{' without a name: write ${{NAME}}, or $${{ for the two characters"
+            elif match[1] and reason:
+                sentence = f"{dotted(path)} may not use {match[0]}: {reason}; write the value itself"
+            elif match[1] and environ is not None and match[1] not in environ:
+                sentence = f"{dotted(path)} uses {match[0]}, which is not set: set it in the environment of the tasks"
+            if sentence:
+                yield _problem(file, path, sentence)
+
+
+def _written_for(path: KeyPath) -> str | None:
+    schema = pipeline_schema()
+    for part in path:
+        schema = schema.get("properties", {}).get(part, {})
+        if "x-written-for" in schema:
+            return _WRITTEN_FOR[schema["x-written-for"]]
+    return None
 
 
 def _not_a_mapping(file: YamlFile) -> Problem:
@@ -234,27 +248,12 @@ def _read_scalars(data: dict[str, Any], file: YamlFile) -> None:
 
 
 def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem]:
-    yield from _name_problems(file, data)
+    stem, name = Path(file.path).stem, pipeline_schema()["$defs"]["name"]
+    if data.get("name") is None and re.search(name["pattern"], stem) is None:
+        sentence = f"the file's stem {stem!r} is no name for a DAG: add name: with {name['x-expected']}"
+        yield Problem(line=1, key="name", sentence=sentence)
     sink = data.get("sink")
     is_files_sink = isinstance(sink, dict) and sink.get("type") == "files"
-    allowed = data.get("allowed_locations")
-    checks = (
-        *_TEXT_CHECKS,
-        *([(("sink", "path"), url_fault)] if is_files_sink else ()),
-        (("changelog", "path"), url_fault),
-        *(
-            (("allowed_locations", at), location_fault)
-            for at in range(len(allowed) if isinstance(allowed, list) else 0)
-        ),
-    )
-    for path, check in checks:
-        value = _value(data, path)
-        fault = check(value) if isinstance(value, str) and not has_reference(value) else None
-        if fault:
-            written = _value(file.data, path)
-            if has_reference(written):
-                fault = f"is not usable after the environment expanded '{written}': look at the variable's value"
-            yield _problem(file, path, f"{dotted(path)} {fault}")
     is_reduced = data.get("changes") in ("upsert", "append_only")
     if is_files_sink and not is_reduced and data.get("changelog") is not None:
         yield _problem(
@@ -264,18 +263,6 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
         yield _problem(file, ("changes",), f"changes decides the tasks of the DAG: write {data['changes']} as it is")
     for path, place in _SAFE_PLACES.items():
         yield from _secret_problems(file, _value(data, path), path, place)
-
-
-def _name_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem]:
-    name = data.get("name")
-    stem = Path(file.path).stem
-    rule = "1 to 200 letters, digits, _ or -, without the ending __backfill, which belongs to the backfill's DAG"
-    if isinstance(name, str) and not _NAME.fullmatch(name):
-        yield _problem(file, ("name",), f"name must be {rule}, not {name!r}")
-    if name is None and not _NAME.fullmatch(stem):
-        yield Problem(
-            line=1, key="name", sentence=f"the file's stem {stem!r} is no name for a DAG: add name: with {rule}",
-        )  # fmt: skip
 
 
 def _secret_problems(file: YamlFile, value: Any, path: KeyPath, place: str) -> Iterator[Problem]:

@@ -218,32 +218,14 @@ def _line(found: yaml.Event | yaml.Node) -> int:
 
 
 def _syntax_problem(text: str, error: yaml.MarkedYAMLError) -> Problem:
-    mark = error.problem_mark or error.context_mark
-    row, column = (mark.line, mark.column) if mark else (0, 0)
-    rows = text.rstrip().split("\n")
-    line = rows[row] if row < len(rows) else ""
-    sentence = f"not valid YAML: {error.problem or error.context}{_begun(error, row)}"
-    hint = _hint(line, column)
-    return Problem(line=min(row + 1, len(rows)), key="", sentence=f"{sentence}; {hint}" if hint else sentence)
-
-
-def _begun(error: yaml.MarkedYAMLError, row: int) -> str:
-    if error.context is None or error.context_mark is None or error.context_mark.line == row:
-        return ""
-    return f" {error.context} that begins in line {error.context_mark.line + 1}"
-
-
-def _hint(here: str, column: int) -> str:
-    """Advice on the usual mistakes, by the text of the line and never by the parser's message."""
-    if "\t" in here[: len(here) - len(here.lstrip())]:
-        return "YAML is indented with spaces: replace the tab"
-    if column and here[column : column + 1] in ("@", "`", "%"):
-        return f"put the value that begins with {here[column]} in quotes"
-    if "${" in here:
-        return 'put a value with ${...} in quotes inside {...} or [...]: {path: "${NAME}/changes"}'
-    if here.count(": ") > 1 and "{" not in here:
-        return "put a value that contains ': ' in quotes"
-    return ""
+    mark, begun, rows = error.problem_mark or error.context_mark, error.context_mark, text.rstrip().count("\n") + 1
+    row = mark.line if mark else 0
+    context = f" {error.context} that begins in line {begun.line + 1}" if begun and begun.line != row else ""
+    sentence = (
+        f"not valid YAML: {error.problem or error.context}{context}; indent with spaces, and put a value in quotes "
+        "that has ': ' or ${...} in it, or begins with @, ` or %"
+    )
+    return Problem(line=min(row + 1, rows), key="", sentence=sentence)
 
 
 def _fault(path: str | Path, line: int, sentence: str) -> TerminalError:
