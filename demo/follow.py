@@ -25,7 +25,7 @@ from demo.progress import Progress
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.report import BatchReport
 from icefloe.batch.run_settings import Credentials
-from icefloe.batch.status import load_status
+from icefloe.batch.status import PipelineStatus
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -116,7 +116,7 @@ def _wait_until_delivered(checkpoint: Checkpoint, snapshot_id: int, progress: Pr
 
 def _trouble(checkpoint: Checkpoint) -> str:
     """The trouble of the pipeline that Airflow tries again; empty if there is none."""
-    status = load_status(checkpoint)
+    status = PipelineStatus.load(checkpoint)
     if status is None or status.trouble is None:
         return ""
     if status.trouble.is_final:

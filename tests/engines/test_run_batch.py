@@ -11,7 +11,7 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_phase
 from icefloe.batch.run_settings import Credentials
-from icefloe.batch.status import load_status
+from icefloe.batch.status import PipelineStatus
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.phase_runner import PhaseRunner
@@ -141,7 +141,7 @@ def test_files_of_the_batch_that_are_deleted_in_the_middle_are_made_again_by_the
     done = run_batch(session_of(workspace), environ={}, observe=Deleter(workspace.folder / "events", task, files))
     assert done.report is not None
     assert (done.report.batch.batch_number, done.report.batch.counts["update_after"]) == (1, 1)
-    status = load_status(session_of(workspace).checkpoint)
+    status = PipelineStatus.load(session_of(workspace).checkpoint)
     assert status is not None
     assert status.trouble is None
     assert verify_batches(session_of(workspace)).is_equal
@@ -209,7 +209,7 @@ def test_the_status_names_a_failed_phase_until_the_batch_is_committed(workspace:
     session = session_of(workspace)
     with pytest.raises(TransientError):
         run_batch(session, environ=os.environ, phases=FailingPhases(session, Phase.INSERT_ONLY))
-    failed = load_status(session.checkpoint)
+    failed = PipelineStatus.load(session.checkpoint)
     assert failed is not None
     assert failed.trouble is not None
     assert (failed.trouble.sentence, failed.trouble.phase, failed.trouble.is_final) == (
@@ -217,7 +217,7 @@ def test_the_status_names_a_failed_phase_until_the_batch_is_committed(workspace:
     )  # fmt: skip
     assert failed.open_batch == 0
     run_batch(session_of(workspace), environ=os.environ)
-    done = load_status(session.checkpoint)
+    done = PipelineStatus.load(session.checkpoint)
     assert done is not None
     assert (done.trouble, done.open_batch, done.last_batch, len(done.recent)) == (None, None, 0, 1)
 
@@ -231,6 +231,6 @@ def test_commits_that_came_while_a_batch_ran_count_as_lag(workspace: Workspace) 
             super().run(phase, reference)
 
     run_batch(session, environ=os.environ, phases=Meanwhile(session, Phase.SHUFFLE_READ))
-    done = load_status(session.checkpoint)
+    done = PipelineStatus.load(session.checkpoint)
     assert done is not None
     assert (done.lag_snapshots, done.head_snapshot_id) == (1, workspace.head())

@@ -20,7 +20,7 @@ from sqlalchemy import delete, select, update
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.phase_record import LostNode, PhaseRecord
 from icefloe.batch.plan_document import phase_key
-from icefloe.batch.status import publish_status
+from icefloe.batch.status import PipelineStatus
 from icefloe.documents import dump_document
 from icefloe.flow import FlowTask
 from icefloe.orchestration.connections import resolve_credentials
@@ -61,7 +61,7 @@ class StagedRuns:
 
     def publish_status(self, name: str) -> None:
         """The state of the table for the next plan."""
-        publish_status(self._session(name), phase="plan")
+        PipelineStatus.publish(self._session(name), phase="plan")
 
     def _session(self, name: str) -> PipelineSession:
         pipeline = Pipeline.load(self.folder / "dags" / "pipelines" / f"{name}.yaml", environ=os.environ)
@@ -88,7 +88,7 @@ class StagedRuns:
         )
         offset = session.checkpoint.offset(batch)
         assert offset is not None
-        session.folder_of(offset).put(phase_key(at), dump_document(begun))
+        session.reference(offset).folder.put(phase_key(at), dump_document(begun))
         done = [task.value for task in FlowTask][: list(FlowTask).index(FlowTask(at))]
         with create_session() as session:
             run = session.scalars(select(DagRun).where(DagRun.dag_id == name).order_by(DagRun.id.desc())).first()

@@ -14,7 +14,7 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_coalesce, run_phase
 from icefloe.batch.plan.open_and_plan import OpenedBatch, open_and_plan
 from icefloe.batch.run_settings import Credentials
-from icefloe.batch.upkeep.abandoned_batch import BatchStateError, end_open_batch, find_end
+from icefloe.batch.upkeep.abandoned_batch import AbandonedBatch, BatchStateError
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import TransientError
@@ -39,13 +39,13 @@ def abandon(stage: Stage, process: Process) -> None:
         surroundings=stage.surroundings(process),
     )
     with stage.errors_count_if_unchanged(), suppress(BatchStateError):
-        end = find_end(places)
+        end = AbandonedBatch.find(places)
         if end is not None and end.delivered is not None:
-            end_open_batch(end)
+            end.make()
         elif end is not None:
             # A run may make it whole at this moment.
             with suppress(TransientError):
-                end_open_batch(end)
+                end.make()
 
 
 @contextmanager

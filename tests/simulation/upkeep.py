@@ -8,7 +8,7 @@ from typing import Final
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.abandoned_batch import BatchStateError
-from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished, make_move
+from icefloe.batch.upkeep.cursor_moves import CursorMove, complete_unfinished
 from icefloe.batch.upkeep.survey import survey_storage
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.history.history import NotAnAncestorError
@@ -153,17 +153,15 @@ def _move(stage: Stage, snapshot_id: int | None, process: Process) -> None:
 def _move_looked_at(stage: Stage, session: PipelineSession, snapshot_id: int | None) -> None:
     complete_unfinished(session)
     try:
-        change = PipelineReset.plan(session) if snapshot_id is None else CursorChange.plan(session, snapshot_id)
+        move = CursorMove.reset(session) if snapshot_id is None else CursorMove.to(session, snapshot_id)
     except BatchStateError:
         return
     except NotAnAncestorError:
         if not stage.was_rolled_back:
             raise
         return
-    if isinstance(change, PipelineReset):
-        change.make(session)
-    elif change is not None:
-        make_move(session, change.offset)
+    if move is not None:
+        move.make(session)
 
 
 _BATCHES: Final = 2

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
@@ -14,12 +14,11 @@ from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.settings import ChangesOption
 from icefloe.sinks.manifest import BatchSummary
-from icefloe.sinks.sink import PartDelivery
 
 __all__ = ["BatchReport"]
 
 _EXTREMES: Final = 5
-_SUMMED: Final = ("documents", "repeated", "retries", "refused", "dead_letters", "superseded", "bytes")
+SUMMED: Final = ("documents", "repeated", "retries", "refused", "dead_letters", "superseded", "bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,28 +92,6 @@ class BatchDelivery:
     visible_at: str
     lag_seconds: float | None  # from the last commit to ``visible_at``; None: the batch has no commit
     seconds: float  # of the last try
-
-    @classmethod
-    def of(
-        cls,
-        deliveries: Sequence[PartDelivery],
-        *,
-        sink: str,
-        url: str,
-        visible_at: str,
-        lag_seconds: float | None,
-        seconds: float,
-    ) -> Self:
-        """The delivery of a batch from those of its parts."""
-        return cls(
-            sink=sink,
-            url=url,
-            parts=len(deliveries),
-            **{name: sum(getattr(each, name) for each in deliveries) for name in _SUMMED},
-            visible_at=visible_at,
-            lag_seconds=lag_seconds,
-            seconds=seconds,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

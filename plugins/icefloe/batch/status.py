@@ -1,18 +1,17 @@
 """``status.json``, for the page and the command line: written when a task ends, well or not. It never decides."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
-from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
-from icefloe.checkpoint.records import CommitRecord, Cursor, Writer
 from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError, one_line
 from icefloe.flow import FlowTask
@@ -22,16 +21,7 @@ from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import now_text, time_of_ms
 
-__all__ = [
-    "PipelineStatus",
-    "TableFacts",
-    "Trouble",
-    "load_status",
-    "publish_recovery",
-    "publish_status",
-    "publish_trouble",
-    "status_of",
-]
+__all__ = ["PipelineStatus", "TableFacts", "Trouble"]
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +62,20 @@ class Trouble:
             return True
         return _TASKS.index(FlowTask(self.phase)) <= _TASKS.index(FlowTask(phase))
 
+    def publish(self, places: PipelinePlaces, *, dag_id: str | None = None) -> None:
+        """Adds a failed task to the status. It needs neither table nor catalog, because these may have failed."""
+        with _best_effort(places.pipeline):
+            before = PipelineStatus.known(places.checkpoint, places.pipeline)
+            _put(places, replace(before, dag_id=before.dag_id or dag_id, trouble=self, updated_at=self.at))
+
+    @classmethod
+    def end(cls, places: PipelinePlaces, phase: str) -> None:
+        """Takes the trouble of a task from the status: the task goes on. Trouble of another task stays."""
+        with _best_effort(places.pipeline):
+            before = PipelineStatus.known(places.checkpoint, places.pipeline)
+            if before.trouble is not None and before.trouble.phase == phase:
+                _put(places, replace(before, trouble=None, updated_at=now_text()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
@@ -93,6 +97,21 @@ class Pins:
     snapshots: int
     up_to_snapshot_id: SnapshotId | None  # later commits are not pinned yet
     oldest_at: str | None  # commit of the oldest, ISO 8601; None: it is gone
+
+    @classmethod
+    def of(cls, table: Table, pipeline: str, view: CheckpointView) -> "Pins | None":
+        """The pins of a pipeline as its table has them; None if there are none."""
+        found = pinned_refs(table, pipeline, view)
+        if found is None:
+            return None
+        snapshots = History.of(table).snapshots
+        times = [snapshots[each].timestamp_ms for each in found.tagged.values() if each in snapshots]
+        return cls(
+            branch=found.branch,
+            snapshots=len(found.tagged),
+            up_to_snapshot_id=found.branch_head_id,
+            oldest_at=time_of_ms(min(times)) if times else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +188,10 @@ class TableFacts:
         elif delivered is not None:
             cursor_timestamp = time_of_ms(delivered.timestamp_ms)
         behind = history.lag(branch=branch, cursor_snapshot_id=cursor_snapshot_id, is_loading=is_loading)
+        expires_ms = None if cursor_snapshot_id is None else history.next_expiry_ms(cursor_snapshot_id)
+        expiry = None
+        if cursor_snapshot_id is not None and expires_ms is not None:
+            expiry = Expiry(snapshot_id=cursor_snapshot_id, at=time_of_ms(expires_ms))
         return cls(
             cursor_timestamp=cursor_timestamp,
             head_snapshot_id=None if head is None else head.snapshot_id,
@@ -176,7 +199,7 @@ class TableFacts:
             lag_snapshots=behind.snapshots,
             lag_rows=behind.rows,
             waiting_since=None if behind.since_timestamp_ms is None else time_of_ms(behind.since_timestamp_ms),
-            next_expiry=_expiry(history, cursor_snapshot_id),
+            next_expiry=expiry,
         )
 
 
@@ -219,203 +242,124 @@ class PipelineStatus(TableFacts):
     last_delivery: Annotated[BatchDelivery | None, LEFT_OUT_IF_NONE] = None
 
     @classmethod
+    def load(cls, checkpoint: Checkpoint) -> "PipelineStatus | None":
+        """The last status; None if there is none, or none that this release can read."""
+        data = checkpoint.status()
+        if data is None:
+            return None
+        try:
+            return load_document(cls, data, what=f"the status in {checkpoint.url}")
+        except TerminalError as error:
+            logger.warning("%s; the next batch writes it again", error.sentence)
+            return None
+
+    @classmethod
     def known(cls, checkpoint: Checkpoint, pipeline: Pipeline) -> "PipelineStatus":
         """The last status, or one that says nothing yet."""
         nothing = cls(pipeline=pipeline.name, table=pipeline.table, branch=pipeline.branch, updated_at=now_text())
-        return load_status(checkpoint) or nothing
+        return cls.load(checkpoint) or nothing
 
-    def trouble_after(self, phase: str | None) -> Trouble | None:
-        """The trouble that is left after the success of a task; None: no task succeeded."""
-        is_over = self.trouble is not None and phase is not None and self.trouble.is_over_after(phase)
-        return None if is_over else self.trouble
+    @classmethod
+    def now(
+        cls,
+        pipeline: Pipeline,
+        checkpoint: Checkpoint,
+        table: Table | None,
+        *,
+        phase: str | None = None,
+        dag_id: str | None = None,
+        report: BatchReport | None = None,
+    ) -> "PipelineStatus":
+        """The status now; reads no row and lists nothing. What a later batch left in the status stays.
 
-
-def with_batch(recent: Iterable[RecentBatch], batch: RecentBatch | None) -> tuple[RecentBatch, ...]:
-    """Replaces an earlier entry of its number."""
-    by_number = {each.batch: each for each in (*recent, *([] if batch is None else [batch]))}
-    return tuple(by_number[number] for number in sorted(by_number)[-_RECENT:])
-
-
-def _expiry(history: History, cursor_snapshot_id: int | None) -> Expiry | None:
-    if cursor_snapshot_id is None:
-        return None
-    at_ms = history.next_expiry_ms(cursor_snapshot_id)
-    return None if at_ms is None else Expiry(snapshot_id=cursor_snapshot_id, at=time_of_ms(at_ms))
-
-
-def pins_of(table: Table, pipeline: str, view: CheckpointView) -> Pins | None:
-    """The pins of a pipeline as its table has them; None if there are none."""
-    found = pinned_refs(table, pipeline, view)
-    if found is None:
-        return None
-    snapshots = History.of(table).snapshots
-    times = [snapshots[each].timestamp_ms for each in found.tagged.values() if each in snapshots]
-    return Pins(
-        branch=found.branch,
-        snapshots=len(found.tagged),
-        up_to_snapshot_id=found.branch_head_id,
-        oldest_at=time_of_ms(min(times)) if times else None,
-    )
-
-
-def publish_status(
-    session: PipelineSession,
-    *,
-    phase: str,
-    dag_id: str | None = None,
-    report: BatchReport | None = None,
-    is_stale: bool = False,
-) -> PipelineStatus | None:
-    """Writes the status of a pipeline and returns it; None if there is none to write. Errors are logged.
-
-    Args:
-        phase: the task that succeeded; its trouble and that of earlier tasks is over, unless it is of a later batch.
-        dag_id: None: as before.
-        report: of a batch that this run committed or found committed.
-        is_stale: True if the session's table has to be loaded again.
-    """
-    status: PipelineStatus | None = None
-    with _best_effort(session.pipeline):
-        if is_stale:
-            session = session.with_fresh_table()
-        # After a takeover the status describes the runs of the new owner.
-        if session.checkpoint.other_owner(session.writer) is not None:
-            return None
-        pipeline, checkpoint = session.pipeline, session.checkpoint
-        status = status_of(pipeline, checkpoint, session.table, phase=phase, dag_id=dag_id, report=report)
-        checkpoint.put_status(dump_document(status))
-    return status
-
-
-def publish_trouble(
-    checkpoint: Checkpoint,
-    pipeline: Pipeline,
-    trouble: Trouble,
-    *,
-    writer: Writer,
-    dag_id: str | None = None,
-) -> None:
-    """Adds a failed task to the status. It needs neither table nor catalog, because these may have failed."""
-
-    def changed(before: PipelineStatus) -> PipelineStatus:
-        return replace(before, dag_id=before.dag_id or dag_id, trouble=trouble, updated_at=trouble.at)
-
-    _update(checkpoint, pipeline, writer, changed)
-
-
-def publish_recovery(checkpoint: Checkpoint, pipeline: Pipeline, phase: str, *, writer: Writer) -> None:
-    """Takes the trouble of a task from the status: the task goes on. Trouble of another task stays."""
-
-    def changed(before: PipelineStatus) -> PipelineStatus:
-        is_over = before.trouble is not None and before.trouble.phase == phase
-        return replace(before, trouble=None, updated_at=now_text()) if is_over else before
-
-    _update(checkpoint, pipeline, writer, changed)
-
-
-def publish_end(checkpoint: Checkpoint, pipeline: Pipeline, commit: CommitRecord, *, writer: Writer) -> None:
-    """Says that the open batch was ended by hand. The rest of the status waits for the next plan."""
-
-    def changed(before: PipelineStatus) -> PipelineStatus:
-        if before.open_batch is None and before.last_batch is None:
-            # No status is known, which the next batch will write.
-            return before
-        if any(each is not None and each > commit.batch_number for each in (before.open_batch, before.last_batch)):
-            return before
-        return replace(
-            before,
-            updated_at=commit.committed_at,
-            open_batch=None,
-            open_since=None,
-            open_run=None,
-            trouble=None,
-            last_batch=commit.batch_number,
-            last_committed_at=commit.committed_at,
+        Args:
+            table: None: what was known of it stays.
+            phase: the task that succeeded; None: the status is only looked at.
+        """
+        view, before = checkpoint.look(), cls.known(checkpoint, pipeline)
+        cursor, opened, trouble, delivery = view.cursor, view.opened, before.trouble, before.last_delivery
+        recent, is_late = {each.batch: each for each in before.recent}, False
+        if report is not None:
+            number = report.batch.batch_number
+            recent[number] = RecentBatch.of(report)
+            is_last = number == max(recent)
+            # A commit that was cleared in Airflow, or that comes late, reports a batch that others have followed.
+            is_late = opened is not None or not is_last
+            delivery = report.delivery if is_last and report.delivery is not None else delivery
+        if trouble is not None and phase is not None and not is_late and trouble.is_over_after(phase):
+            trouble = None
+        cursor_id, load_part = (None, None) if cursor is None else (cursor.snapshot_id, cursor.load_part)
+        facts: TableFacts = before
+        pins = before.pins
+        if table is not None:
+            facts = TableFacts.of(
+                table,
+                branch=pipeline.branch,
+                cursor_snapshot_id=cursor_id,
+                cursor_timestamp=None if cursor is None else cursor.timestamp,
+                is_loading=load_part is not None,
+            )
+            pins = Pins.of(table, pipeline.name, view)
+        commit = None if cursor is None else checkpoint.committed(cursor.batch_number)
+        return cls(
+            **{each.name: getattr(facts, each.name) for each in fields(TableFacts)},
+            pipeline=pipeline.name,
+            table=pipeline.table,
+            branch=pipeline.branch,
+            dag_id=dag_id or before.dag_id,
+            updated_at=now_text(),
+            cursor_snapshot_id=cursor_id,
+            open_batch=None if opened is None else opened.batch_number,
+            open_since=None if opened is None else opened.opened_at,
+            open_run=None if opened is None else opened.opened_by.run,
+            owner=None if view.owner is None else view.owner.writer.owner,
+            checkpoint_id=None if view.owner is None else view.owner.checkpoint_id,
+            load_part=load_part,
+            last_batch=None if cursor is None else cursor.batch_number,
+            last_committed_at=None if commit is None else commit.committed_at,
+            trouble=trouble,
+            pins=pins,
+            recent=tuple(recent[number] for number in sorted(recent)[-_RECENT:]),
+            last_delivery=delivery,
         )
 
-    _update(checkpoint, pipeline, writer, changed)
+    @classmethod
+    def publish(
+        cls,
+        places: PipelinePlaces,
+        *,
+        phase: str,
+        dag_id: str | None = None,
+        report: BatchReport | None = None,
+        is_stale: bool = False,
+    ) -> "PipelineStatus | None":
+        """Writes the status of a pipeline and returns it; None if there is none to write. Errors are logged.
+
+        Args:
+            places: without a session, what was known of the table stays.
+            phase: the task that succeeded; its trouble and that of earlier tasks is over, unless it is of a later
+                batch.
+            dag_id: None: as before.
+            report: of a batch that this run committed or found committed.
+            is_stale: True if the session's table has to be loaded again.
+        """
+        status: PipelineStatus | None = None
+        with _best_effort(places.pipeline):
+            table = None
+            if isinstance(places, PipelineSession):
+                table = (places.with_fresh_table() if is_stale else places).table
+            # After a takeover the status describes the runs of the new owner.
+            if places.checkpoint.other_owner(places.writer) is not None:
+                return None
+            status = cls.now(places.pipeline, places.checkpoint, table, phase=phase, dag_id=dag_id, report=report)
+            places.checkpoint.put_status(dump_document(status))
+        return status
 
 
-def _update(
-    checkpoint: Checkpoint, pipeline: Pipeline, writer: Writer, change: Callable[[PipelineStatus], PipelineStatus]
-) -> None:
-    """Changes the status, unless the checkpoint is another deployment's: then the news is not its own."""
-    with _best_effort(pipeline):
-        before = PipelineStatus.known(checkpoint, pipeline)
-        after = change(before)
-        if after != before and checkpoint.other_owner(writer) is None:
-            checkpoint.put_status(dump_document(after))
-
-
-def load_status(checkpoint: Checkpoint) -> PipelineStatus | None:
-    """The last status; None if there is none, or none that this release can read."""
-    data = checkpoint.status()
-    if data is None:
-        return None
-    try:
-        return load_document(PipelineStatus, data, what=f"the status in {checkpoint.url}")
-    except TerminalError as error:
-        logger.warning("%s; the next batch writes it again", error.sentence)
-        return None
-
-
-def status_of(
-    pipeline: Pipeline,
-    checkpoint: Checkpoint,
-    table: Table | None,
-    *,
-    phase: str | None = None,
-    dag_id: str | None = None,
-    report: BatchReport | None = None,
-) -> PipelineStatus:
-    """Reads no row and lists nothing. What a later batch left in the status stays.
-
-    Args:
-        table: None: it does not exist yet.
-        phase: the task that succeeded; None: the status is only looked at.
-    """
-    view = checkpoint.look()
-    cursor, opened = view.cursor, view.opened
-    before = PipelineStatus.known(checkpoint, pipeline)
-    recent = with_batch(before.recent, None if report is None else RecentBatch.of(report))
-    delivery = before.last_delivery
-    # A commit that was cleared in Airflow, or that comes late, reports a batch that others have followed.
-    is_late = report is not None and (opened is not None or recent[-1].batch > report.batch.batch_number)
-    if report is not None and report.delivery is not None and recent[-1].batch == report.batch.batch_number:
-        delivery = report.delivery
-    cursor_id, load_part = (None, None) if cursor is None else (cursor.snapshot_id, cursor.load_part)
-    facts = TableFacts(cursor_timestamp=None if cursor is None else cursor.timestamp)
-    if table is not None:
-        facts = TableFacts.of(
-            table, branch=pipeline.branch, cursor_snapshot_id=cursor_id, cursor_timestamp=facts.cursor_timestamp,
-            is_loading=load_part is not None,
-        )  # fmt: skip
-    return PipelineStatus(
-        **{each.name: getattr(facts, each.name) for each in fields(facts)},
-        pipeline=pipeline.name,
-        table=pipeline.table,
-        branch=pipeline.branch,
-        dag_id=dag_id or before.dag_id,
-        updated_at=now_text(),
-        cursor_snapshot_id=cursor_id,
-        open_batch=None if opened is None else opened.batch_number,
-        open_since=None if opened is None else opened.opened_at,
-        open_run=None if opened is None else opened.opened_by.run,
-        owner=None if view.owner is None else view.owner.writer.owner,
-        checkpoint_id=None if view.owner is None else view.owner.checkpoint_id,
-        load_part=load_part,
-        last_batch=None if cursor is None else cursor.batch_number,
-        last_committed_at=_committed_at(checkpoint, cursor),
-        trouble=before.trouble_after(None if is_late else phase),
-        pins=None if table is None else pins_of(table, pipeline.name, view),
-        recent=recent,
-        last_delivery=delivery,
-    )
-
-
-def _committed_at(checkpoint: Checkpoint, cursor: Cursor | None) -> str | None:
-    commit = None if cursor is None else checkpoint.committed(cursor.batch_number)
-    return None if commit is None else commit.committed_at
+def _put(places: PipelinePlaces, status: PipelineStatus) -> None:
+    """Writes the status, unless the checkpoint is another deployment's: then the news is not its own."""
+    if places.checkpoint.other_owner(places.writer) is None:
+        places.checkpoint.put_status(dump_document(status))
 
 
 @contextmanager

@@ -4,11 +4,10 @@ import json
 from argparse import Namespace
 from dataclasses import asdict
 
-from icefloe.batch.context.end_batch import BatchEnd
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.pin import pinned_refs
-from icefloe.batch.upkeep.abandoned_batch import end_open_batch, find_end
-from icefloe.batch.upkeep.cursor_moves import CursorChange, PipelineReset, complete_unfinished
+from icefloe.batch.upkeep.abandoned_batch import AbandonedBatch
+from icefloe.batch.upkeep.cursor_moves import CursorMove, complete_unfinished
 from icefloe.checkpoint.records import BatchOutcome
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session, places_here
 from icefloe.cli.screen import Screen, is_agreed
@@ -22,7 +21,7 @@ def abandon(arguments: Namespace, screen: Screen) -> None:
     places = places_here(pipeline, backfill_id=arguments.backfill, command="abandon")
     name = pipeline.name if arguments.backfill is None else f"backfill {arguments.backfill}"
     with screen.under_way("looking"):
-        end = find_end(places)
+        end = AbandonedBatch.find(places)
     document: dict[str, object] = {
         "pipeline": pipeline.name, "backfill_id": arguments.backfill, "batch": None, "cursor_snapshot_id": None,
     }  # fmt: skip
@@ -37,7 +36,7 @@ def abandon(arguments: Namespace, screen: Screen) -> None:
         if end.delivered is not None:
             question = f"Batch {number} of {name} cannot be abandoned, because readers see it. Record it as done?"
         if _is_wanted(question, arguments):
-            outcome = end_open_batch(end)
+            outcome = end.make()
         if outcome is None:
             done = "nothing was changed"
         elif outcome is BatchOutcome.ABANDONED:
@@ -54,7 +53,7 @@ def _is_wanted(question: str, arguments: Namespace) -> bool:
     return not arguments.dry_run and is_agreed(question, yes=arguments.yes)
 
 
-def _end_document(end: BatchEnd) -> dict[str, object]:
+def _end_document(end: AbandonedBatch) -> dict[str, object]:
     """The open batch, and the cursor from which the next one begins."""
     opened, cursor = end.offset, end.ending.cursor
     return {
@@ -76,7 +75,7 @@ def set_cursor(arguments: Namespace, screen: Screen) -> None:
     pipeline = load_named_pipeline(arguments)
     session = _settled_session(pipeline, arguments, screen)
     with screen.under_way("looking"):
-        change = CursorChange.plan(session, arguments.snapshot_id)
+        change = CursorMove.to(session, arguments.snapshot_id)
     name, outcome = pipeline.name, None
     document: dict[str, object] = {
         "pipeline": name, "batch": None, "cursor_snapshot_id": str(arguments.snapshot_id),
@@ -88,16 +87,16 @@ def set_cursor(arguments: Namespace, screen: Screen) -> None:
         document |= _move_document(pipeline, change)
         screen.facts(document)
         if _is_wanted(f"Set the cursor of {name}?", arguments):
-            outcome = change.make(session).outcome
+            outcome = change.make(session)
         said = f"the cursor is at snapshot {arguments.snapshot_id}" if outcome else "nothing was changed"
         screen.say(f"{name}: {said}")
     screen.answer({**document, "outcome": outcome})
 
 
-def _move_document(pipeline: Pipeline, change: CursorChange) -> dict[str, object]:
+def _move_document(pipeline: Pipeline, change: CursorMove) -> dict[str, object]:
     """``skipped`` and ``repeated`` are None if the cursor's snapshot expired; their rows, if no summary says them."""
     cursor, distance, notes = change.cursor, change.distance, []
-    if change.breaks_load and cursor is not None:
+    if cursor is not None and cursor.load_part is not None:
         notes.append(f"the rest of the load is skipped: only {cursor.load_part} was delivered")
     if pipeline.delivers and distance is not None and distance.skipped.snapshots and cursor is not None:
         came = "" if cursor.snapshot_id is None else f"set-cursor --snapshot-id {cursor.snapshot_id}, or "
@@ -124,7 +123,7 @@ def reset(arguments: Namespace, screen: Screen) -> None:
     pipeline = load_named_pipeline(arguments)
     session = _settled_session(pipeline, arguments, screen)
     with screen.under_way("looking"):
-        found = PipelineReset.plan(session)
+        found = CursorMove.reset(session)
     outcome = None
     document: dict[str, object] = {
         "pipeline": pipeline.name, "batch": None, "cursor_snapshot_id": None, "changed": [], "rows": None,
@@ -135,12 +134,12 @@ def reset(arguments: Namespace, screen: Screen) -> None:
         document |= _reset_document(pipeline, found)
         screen.facts(document)
         if _is_wanted(f"Reset {pipeline.name}?", arguments):
-            outcome = found.make(session).outcome
+            outcome = found.make(session)
         screen.say(f"{pipeline.name}: {'the next batch begins from scratch' if outcome else 'nothing was changed'}")
     screen.answer({**document, "outcome": outcome})
 
 
-def _reset_document(pipeline: Pipeline, found: PipelineReset) -> dict[str, object]:
+def _reset_document(pipeline: Pipeline, found: CursorMove) -> dict[str, object]:
     number = found.offset.batch_number
     notes = [f"{key} was {json.dumps(was)}, and is {json.dumps(now)}" for key, was, now in found.differences]
     if found.given_up is not None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.plan.batch_preview import TableCheck
 from icefloe.batch.report import BatchReport
-from icefloe.batch.status import PipelineStatus, status_of
+from icefloe.batch.status import PipelineStatus
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import BatchOutcome, OffsetRecord
 from icefloe.cli.pipeline_session import awaited, load_named_pipeline, open_checkpoint, open_session, places_here
@@ -40,7 +40,7 @@ def _document(pipeline: Pipeline) -> dict[str, object]:
     session, waits_for = _opened(pipeline)
     checkpoint = (session or places_here(pipeline)).checkpoint
     table = None if session is None or waits_for is not None else session.table
-    found = status_of(pipeline, checkpoint, table)
+    found = PipelineStatus.now(pipeline, checkpoint, table)
     failure = found.trouble
     shown = {name: value for name, value in json.loads(dump_document(found)).items() if name not in _NOT_SHOWN}
     return {

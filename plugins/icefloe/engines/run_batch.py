@@ -15,7 +15,7 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
-from icefloe.batch.status import Trouble, publish_status, publish_trouble
+from icefloe.batch.status import PipelineStatus, Trouble
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.flow import FlowTask, Route
@@ -84,7 +84,7 @@ def _run(
         runner.check_session(session)
         opened = open_and_plan(session, request, cores=runner.cores)
     if not is_backfill:
-        publish_status(session, phase="plan" if opened.plan else "cleanup")
+        PipelineStatus.publish(session, phase="plan" if opened.plan else "cleanup")
     if opened.plan is None or opened.reference is None:
         if opened.reference is not None:
             # A backfill that was committed. Nobody else cleans up what a killed run of it left: it has no next batch.
@@ -98,7 +98,7 @@ def _run(
         was_abandoned = finished.was_abandoned
         return BatchRun(report=finished.report, was_committed_before=not was_abandoned, was_abandoned=was_abandoned)
     if not is_backfill:
-        publish_status(session, phase="commit", report=report, is_stale=True)
+        PipelineStatus.publish(session, phase="commit", report=report, is_stale=True)
     with observe(FlowTask.CLEANUP):
         try_to_clean_up(reference)
     return BatchRun(report=report)
@@ -135,7 +135,7 @@ def recording_trouble(session: PipelineSession, observe: Observer) -> Observer:
 
             def record() -> None:
                 if session.checkpoint.pipeline() is not None:
-                    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
+                    trouble.publish(session)
 
             with suppress(IcefloeError, TimeoutError):  # perhaps the store failed
                 answer_within(brief_seconds(patience_seconds(os.environ)), record)

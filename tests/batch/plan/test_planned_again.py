@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from icefloe.batch.plan.batch_preview import BatchPreview
-from icefloe.batch.upkeep.abandoned_batch import end_open_batch, find_end
+from icefloe.batch.upkeep.abandoned_batch import AbandonedBatch
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import NotAnAncestorError
 from support.pipelines.workshop import Workshop
@@ -39,9 +39,9 @@ def test_an_open_batch_whose_snapshot_expired_before_it_was_planned_names_the_wa
     for _ in range(2):
         with pytest.raises(NotAnAncestorError, match=way_out):
             workshop.prepare()
-    end = find_end(workshop.session())
+    end = AbandonedBatch.find(workshop.session())
     assert end is not None
-    end_open_batch(end)
+    end.make()
     workshop.open().deliver()
     assert workshop.changes(2)["id"].to_pylist() == [20, 21, 22]
 

@@ -4,29 +4,22 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.batch.status import (
-    PipelineStatus,
-    RecentBatch,
-    Trouble,
-    load_status,
-    publish_end,
-    publish_status,
-    publish_trouble,
-    with_batch,
-)
+from icefloe.batch.report import SUMMED, BatchDelivery, BatchReport
+from icefloe.batch.status import PipelineStatus, RecentBatch, Trouble
 from icefloe.checkpoint.records import Writer
+from icefloe.documents import dump_document
 from support.pipelines.workshop import Workshop
 
 
 def published(workshop: Workshop, phase: str = "plan", **options: Any) -> PipelineStatus:
-    status = publish_status(workshop.session(), phase=phase, **options)
+    status = PipelineStatus.publish(workshop.session(), phase=phase, **options)
     assert status is not None
     return status
 
 
 def delivery_to(url: str) -> BatchDelivery:
-    return BatchDelivery.of((), sink="kafka", url=url, visible_at="2026-01-01", lag_seconds=None, seconds=1)
+    sums: dict[str, Any] = dict.fromkeys(SUMMED, 0)
+    return BatchDelivery(parts=0, sink="kafka", url=url, visible_at="2026-01-01", lag_seconds=None, seconds=1, **sums)
 
 
 def status_file(workshop: Workshop) -> Path:
@@ -69,8 +62,8 @@ def test_a_failed_task_is_reported_without_the_table_and_forgotten_after_the_nex
     published(workshop)
     session = workshop.session()
     trouble = Trouble.now("the disk is full", phase="shuffle_write", is_final=False)
-    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
-    told = load_status(session.checkpoint)
+    trouble.publish(session)
+    told = PipelineStatus.load(session.checkpoint)
     assert told is not None
     assert told.trouble is not None
     assert (told.trouble.sentence, told.trouble.phase, told.head_snapshot_id) == (
@@ -95,7 +88,7 @@ def test_the_trouble_of_an_open_batch_outlasts_a_commit_that_is_repeated(worksho
     workshop.open()
     published(workshop)
     session, trouble = workshop.session(), Trouble.now("the disk is full", phase="commit", is_final=False)
-    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=session.writer)
+    trouble.publish(session)
     assert published(workshop, phase="commit", report=report).trouble == trouble
 
 
@@ -107,16 +100,6 @@ def test_an_old_batch_that_is_reported_again_leaves_the_last_batch_and_its_deliv
     assert status.last_delivery == reports[2].delivery
 
 
-def test_a_batch_that_was_abandoned_leaves_the_status_of_a_later_batch(workshop: Workshop) -> None:
-    delivered(workshop, 0)
-    delivered(workshop, 1)
-    session = workshop.session()
-    before, first = load_status(session.checkpoint), session.checkpoint.committed(0)
-    assert first is not None
-    publish_end(session.checkpoint, session.pipeline, first, writer=session.writer)
-    assert load_status(session.checkpoint) == before
-
-
 def test_another_deployment_writes_no_trouble_into_the_status_of_the_owner(workshop: Workshop) -> None:
     workshop.append([1])
     published(workshop)
@@ -124,9 +107,9 @@ def test_another_deployment_writes_no_trouble_into_the_status_of_the_owner(works
     session.checkpoint.claim_for(Writer(owner="production"), takes_over=True, new_id=None)
     before = session.checkpoint.status()
     trouble = Trouble.now("the checkpoint belongs to production", phase="plan", is_final=True)
-    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=Writer(owner="staging"))
+    trouble.publish(replace(session, writer=Writer(owner="staging")))
     assert session.checkpoint.status() == before
-    publish_trouble(session.checkpoint, session.pipeline, trouble, writer=Writer(owner="production"))
+    trouble.publish(replace(session, writer=Writer(owner="production")))
     assert session.checkpoint.status() != before
 
 
@@ -137,9 +120,9 @@ def test_a_damaged_or_foreign_status_is_ignored_and_written_again(
     workshop.append([1])
     published(workshop)
     status_file(workshop).write_text(data)
-    assert load_status(workshop.session().checkpoint) is None
+    assert PipelineStatus.load(workshop.session().checkpoint) is None
     assert "the next batch writes it again" in caplog.text
-    assert published(workshop) == load_status(workshop.session().checkpoint)
+    assert published(workshop) == PipelineStatus.load(workshop.session().checkpoint)
 
 
 def test_a_status_that_cannot_be_written_fails_nothing(workshop: Workshop, caplog: pytest.LogCaptureFixture) -> None:
@@ -151,27 +134,18 @@ def test_a_status_that_cannot_be_written_fails_nothing(workshop: Workshop, caplo
     assert "the status of events could not be written" in caplog.text
 
 
-def recent(batch: int, rows: int = 1) -> RecentBatch:
-    return RecentBatch(batch=batch, committed_at="2026-01-01", route="shuffle", rows=rows, bytes=1, seconds=None)
-
-
 def trouble(phase: str) -> Trouble:
     return Trouble(sentence="the store timed out", phase=phase, at="2026-01-01T00:00:00+00:00", is_final=False)
 
 
-def test_the_last_fifty_batches_are_kept_oldest_first() -> None:
-    batches: tuple[RecentBatch, ...] = ()
-    for number in range(60):
-        batches = with_batch(batches, recent(number))
-    assert [each.batch for each in batches] == list(range(10, 60))
-
-
-def test_a_batch_that_is_reported_late_takes_the_place_of_its_number() -> None:
-    later = with_batch(with_batch((), recent(3)), recent(4))
-    assert [each.batch for each in with_batch(later, recent(1))] == [1, 3, 4]
-    assert [each.batch for each in with_batch(later, recent(3))] == [3, 4]
-    fifty = tuple(recent(number) for number in range(10, 60))
-    assert with_batch(fifty, recent(9)) == fifty
+def test_the_last_fifty_batches_are_kept_oldest_first(workshop: Workshop) -> None:
+    report = delivered(workshop, 0)
+    checkpoint, shown = workshop.session().checkpoint, RecentBatch.of(report)
+    before = replace(published(workshop), recent=tuple(replace(shown, batch=number) for number in range(10, 60)))
+    for number, expected in ((30, range(10, 60)), (60, range(11, 61)), (9, range(10, 60))):
+        checkpoint.put_status(dump_document(before))
+        late = replace(report, batch=replace(report.batch, batch_number=number))
+        assert [each.batch for each in published(workshop, phase="commit", report=late).recent] == [*expected]
 
 
 @pytest.mark.parametrize(

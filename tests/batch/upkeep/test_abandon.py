@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.batch.context.session import PipelinePlaces
-from icefloe.batch.upkeep.abandoned_batch import find_end
+from icefloe.batch.upkeep.abandoned_batch import AbandonedBatch
 from icefloe.checkpoint.log import Checkpoint
 from support.catalogs import open_sql_catalog
 from support.pipelines.interrupted import Killed, killed_at
@@ -166,15 +166,17 @@ def test_an_abandon_is_to_be_repeated_if_a_run_died_between_manifest_and_record_
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
+    find = AbandonedBatch.find
+
     def looked(places: PipelinePlaces) -> object:
-        found = find_end(places)
+        found = find(places)
         with monkeypatch.context() as patched:
             patched.setattr(Checkpoint, "create_commit", killed)
             assert operated.command("run").code == 130
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr("icefloe.cli.endings.find_end", looked)
+        patched.setattr(AbandonedBatch, "find", looked)
         overtaken = operated.abandon()
     assert (overtaken.code, "readers see its changes" in overtaken.sentence) == (75, True)
     repeated = operated.abandon("--yes", "--json")

@@ -70,7 +70,7 @@ class Stuck(Workspace):
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr("icefloe.batch.upkeep.cursor_moves.make_move", killed)
+            patched.setattr("icefloe.batch.upkeep.cursor_moves.claim_places", killed)
             assert self.command("reset", "--yes").code not in (0, 65)
 
     def require_cursor_refused(self) -> None:

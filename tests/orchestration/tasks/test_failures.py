@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 from airflow.sdk.log import mask_secret
 
-from icefloe.batch.status import Trouble, load_status
+from icefloe.batch.status import PipelineStatus, Trouble
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
@@ -25,7 +25,7 @@ def pipeline(tmp_path: Path) -> Pipeline:
 
 
 def told(pipeline: Pipeline) -> Trouble | None:
-    status = load_status(Checkpoint(open_store(pipeline.checkpoint_url)))
+    status = PipelineStatus.load(Checkpoint(open_store(pipeline.checkpoint_url)))
     return None if status is None else status.trouble
 
 
@@ -98,7 +98,7 @@ def test_a_task_that_ended_without_a_word_is_reported_to_a_checkpoint_of_this_ai
         assert (told(pipeline) is not None) == is_told
 
 
-@pytest.mark.parametrize("silent", ["current_writer", "resolve_credentials", "publish_trouble"])
+@pytest.mark.parametrize("silent", ["current_writer", "resolve_credentials"])
 def test_a_failure_that_cannot_be_recorded_keeps_no_task_waiting(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, silent: str
 ) -> None:

@@ -12,7 +12,7 @@ from airflow.sdk.observability.metrics import stats_utils
 
 from icefloe.batch.phase_record import LostNode
 from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.batch.status import Expiry, Pins, PipelineStatus, Trouble, publish_status
+from icefloe.batch.status import Expiry, Pins, PipelineStatus, Trouble
 from icefloe.orchestration.telemetry import (
     report_metrics,
     send_failure,
@@ -20,7 +20,6 @@ from icefloe.orchestration.telemetry import (
     send_status,
     status_metrics,
 )
-from icefloe.sinks.sink import PartDelivery
 from support.pipelines.workshop import Workshop
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -75,9 +74,9 @@ FIGURES: dict[str, Any] = {
     "dead_letters": 14,
     "superseded": 15,
 }
-DELIVERY = BatchDelivery.of(
-    [PartDelivery(number=0, rows=100, bytes=9000, **FIGURES)],
-    sink="opensearch", url="https://search:9200/flights", visible_at=NOW.isoformat(), lag_seconds=2.5, seconds=1.0,
+DELIVERY = BatchDelivery(
+    parts=1, bytes=9000, sink="opensearch", url="https://search:9200/flights", visible_at=NOW.isoformat(),
+    lag_seconds=2.5, seconds=1.0, **FIGURES,
 )  # fmt: skip
 
 
@@ -135,7 +134,7 @@ def test_documents_and_lag_of_a_delivered_batch_are_sent(recorder: Recorder, rep
 
 def test_a_status_and_a_failure_are_sent(recorder: Recorder, workshop: Workshop) -> None:
     workshop.append([1])
-    published = publish_status(workshop.session(), phase="plan")
+    published = PipelineStatus.publish(workshop.session(), phase="plan")
     assert published is not None
     send_status(published)
     send_failure("events", "db.events", "plan", is_final=True)

@@ -18,23 +18,18 @@ from icefloe.batch.open.recorded_pipeline import (
     refuse_other_coordination,
     refuse_other_meaning,
 )
-from icefloe.batch.status import publish_status
-from icefloe.batch.upkeep.abandoned_batch import (
-    BatchStateError,
-    give_up_delivery,
-    half_delivered_end,
-    is_given_up,
-)
+from icefloe.batch.status import PipelineStatus
+from icefloe.batch.upkeep.abandoned_batch import AbandonedBatch, BatchStateError, is_given_up
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.checkpoint.log import CheckpointView
-from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Cursor, Ending, OffsetRecord, PipelineRecord
+from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending, OffsetRecord, PipelineRecord
 from icefloe.errors import TransientError
 from icefloe.iceberg.history.history import CursorDistance, History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
-__all__ = ["CursorChange", "PipelineReset", "complete_unfinished"]
+__all__ = ["CursorMove", "complete_unfinished"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +38,7 @@ class PipelineView:
 
     session: PipelineSession
     view: CheckpointView
-    given_up: BatchEnd | None = None
+    given_up: AbandonedBatch | None = None
 
     @classmethod
     def of(cls, session: PipelineSession, *, gives_up: bool = False) -> "PipelineView":
@@ -51,7 +46,7 @@ class PipelineView:
         view = session.checkpoint.look()
         if view.checkpoint_id is None:
             refuse_other_coordination(session)
-        given_up = half_delivered_end(session, view) if gives_up else None
+        given_up = AbandonedBatch.half_delivered(session, view) if gives_up else None
         if given_up is not None:
             view = replace(view, cursor=given_up.ending.cursor, opened=None)
         if view.opened is not None:
@@ -72,10 +67,6 @@ class PipelineView:
             table=pipeline.table,
             has_row_ids=has_row_ids(table, pipeline.computed_changes),
         )
-
-    def head_id(self) -> int | None:
-        newest = History.of(self.session.table).head(self.session.pipeline.branch)
-        return None if newest is None else newest.snapshot_id
 
     def offset(
         self, outcome: BatchOutcome, snapshot_id: int | None, identity: Identity, record: PipelineRecord | None
@@ -110,63 +101,33 @@ class PipelineView:
         )
 
 
-def complete_unfinished(session: PipelineSession) -> CommitRecord | None:
-    """Completes a move or an abandon that was killed; returns its commit record, None if there was none."""
-    done = complete_unfinished_end(session, session.checkpoint.look())
-    if done is not None:
-        publish_status(session, phase="cleanup")
-    return done
-
-
-def make_move(session: PipelineSession, offset: OffsetRecord) -> CommitRecord:
-    """Records and completes a move; returns the commit record that counts. `TransientError` if its number was taken."""
-    pipeline, checkpoint, number = session.pipeline, session.checkpoint, offset.batch_number
-    # Before the record: a move that no sink takes could never be completed, and would stop the pipeline. Each folder
-    # must be writable, and have no other batch of the number.
-    for folder in session.numbered_folders:
-        folder.check()
-        folder.refuse_other_batch(
-            pipeline=pipeline.name,
-            table=pipeline.table,
-            batch_number=number,
-            after_snapshot_id=offset.after_snapshot_id,
-            up_to_snapshot_id=offset.up_to_snapshot_id,
-        )
-    checkpoint_id = claim_places(session, offset.checkpoint_id)
-    if offset.ending.outcome is BatchOutcome.CURSOR_SET:
-        record_pipeline(session, offset, checkpoint_id=checkpoint_id)
-    found = checkpoint.create_offset(replace(offset, checkpoint_id=checkpoint_id))
-    if (found.ending, found.pipeline) != (offset.ending, offset.pipeline):
-        raise TransientError(
-            f"another run of {pipeline.name} opened batch {number} meanwhile, so the cursor was not moved: look "
-            "again, and pause the pipeline before you move its cursor",
-            batch_number=number,
-        )
-    done = BatchEnd.of_open(session, found).record()
-    publish_status(session, phase="cleanup")
-    return done
+def complete_unfinished(session: PipelineSession) -> None:
+    """Completes a move or an abandon that was killed."""
+    if complete_unfinished_end(session, session.checkpoint.look()) is not None:
+        PipelineStatus.publish(session, phase="cleanup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CursorChange:
-    """A move of the cursor that was not made yet.
+class CursorMove:
+    """A move of the cursor that was not made yet: to a snapshot, or a reset to the beginning.
 
     Attributes:
-        cursor: None before the first batch.
-        distance: commits that are skipped and repeated; None if the cursor's snapshot expired.
+        cursor: given up by the move; None before the first batch.
+        distance: commits that are skipped and repeated; None if the cursor's snapshot expired, and for a reset.
+        differences: key, recorded and present value of each difference from the recorded pipeline, for a reset.
+        rows: rows of the table now, by the summary of its head, for a reset; None if it does not say.
+        given_up: end of a half-delivered batch that the reset gives up; None: no batch is open.
     """
 
     cursor: Cursor | None
-    distance: CursorDistance | None
     offset: OffsetRecord
-
-    @property
-    def breaks_load(self) -> bool:
-        """True if an initial load is incomplete: the rest of its rows is never delivered."""
-        return self.cursor is not None and self.cursor.load_part is not None
+    distance: CursorDistance | None = None
+    differences: Sequence[tuple[str, object, object]] = ()
+    rows: int | None = None
+    given_up: AbandonedBatch | None = None
 
     @classmethod
-    def plan(cls, session: PipelineSession, snapshot_id: int) -> Self | None:
+    def to(cls, session: PipelineSession, snapshot_id: int) -> Self | None:
         """The move of the cursor to a snapshot; None if it is there already. Changes nothing.
 
         Raises:
@@ -191,9 +152,64 @@ class CursorChange:
         offset = found.offset(BatchOutcome.CURSOR_SET, snapshot_id, identity, record)
         return cls(cursor=view.cursor, distance=distance, offset=offset)
 
-    def make(self, session: PipelineSession) -> CommitRecord:
-        """Makes this move; see `make_move`."""
-        return make_move(session, self.offset)
+    @classmethod
+    def reset(cls, session: PipelineSession) -> Self | None:
+        """The reset of a pipeline; None if it begins with its next batch anyway. Changes nothing.
+
+        `BatchStateError` if a batch is open that can be finished or abandoned.
+        """
+        found = PipelineView.of(session, gives_up=True)
+        view, fresh = found.view, found.session
+        if view.pipeline is None:
+            return None
+        head = History.of(fresh.table).head(fresh.pipeline.branch)
+        identity = found.chosen_identity(None if head is None else head.snapshot_id)
+        differences = pipeline_differences(fresh, view.pipeline)
+        if identity != view.pipeline.identity:
+            differences = [*differences, ("identity", list(view.pipeline.identity.columns), list(identity.columns))]
+        if not found.given_up and not differences and (view.cursor is None or view.cursor.is_beginning):
+            return None
+        record = pipeline_record(fresh, identity, checkpoint_id=view.pipeline.checkpoint_id) if differences else None
+        return cls(
+            cursor=view.cursor,
+            offset=found.offset(BatchOutcome.RESET, None, identity, record),
+            differences=differences,
+            rows=History.of(fresh.table).rows_at_head(fresh.pipeline.branch),
+            given_up=found.given_up,
+        )
+
+    def make(self, session: PipelineSession) -> BatchOutcome:
+        """Records and completes the move.
+
+        `TransientError` if its number was taken, or if a run has delivered the batch that was to be given up.
+        """
+        if self.given_up is not None:
+            self.given_up.give_up()
+        pipeline, offset, number = session.pipeline, self.offset, self.offset.batch_number
+        # Before the record: a move that no sink takes could never be completed, and would stop the pipeline. Each
+        # folder must be writable, and have no other batch of the number.
+        for folder in session.numbered_folders:
+            folder.check()
+            folder.refuse_other_batch(
+                pipeline=pipeline.name,
+                table=pipeline.table,
+                batch_number=number,
+                after_snapshot_id=offset.after_snapshot_id,
+                up_to_snapshot_id=offset.up_to_snapshot_id,
+            )
+        checkpoint_id = claim_places(session, offset.checkpoint_id)
+        if offset.ending.outcome is BatchOutcome.CURSOR_SET:
+            record_pipeline(session, offset, checkpoint_id=checkpoint_id)
+        found = session.checkpoint.create_offset(replace(offset, checkpoint_id=checkpoint_id))
+        if (found.ending, found.pipeline) != (offset.ending, offset.pipeline):
+            raise TransientError(
+                f"another run of {pipeline.name} opened batch {number} meanwhile, so the cursor was not moved: look "
+                "again, and pause the pipeline before you move its cursor",
+                batch_number=number,
+            )
+        done = BatchEnd.of_open(session, found).record()
+        PipelineStatus.publish(session, phase="cleanup")
+        return done.outcome
 
 
 def _require_loaded(session: PipelineSession, cursor: Cursor) -> None:
@@ -218,56 +234,3 @@ def _holds_rows(session: PipelineSession, cursor: Cursor) -> bool:
         if commit is None or commit.outcome is BatchOutcome.DELIVERED or is_given_up(session, commit):
             return True
     return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineReset:
-    """A reset that was not made yet.
-
-    Attributes:
-        cursor: given up by the reset.
-        differences: key, recorded and present value of each difference from the recorded pipeline.
-        rows: rows of the table now, by the summary of its head; None if it does not say.
-        given_up: end of a half-delivered batch that the reset gives up; None: no batch is open.
-    """
-
-    cursor: Cursor | None
-    differences: Sequence[tuple[str, object, object]]
-    rows: int | None
-    offset: OffsetRecord
-    given_up: BatchEnd | None = None
-
-    @classmethod
-    def plan(cls, session: PipelineSession) -> Self | None:
-        """The reset of a pipeline; None if it begins with its next batch anyway. Changes nothing.
-
-        `BatchStateError` if a batch is open that can be finished or abandoned.
-        """
-        found = PipelineView.of(session, gives_up=True)
-        view, fresh = found.view, found.session
-        if view.pipeline is None:
-            return None
-        identity = found.chosen_identity(found.head_id())
-        differences = pipeline_differences(fresh, view.pipeline)
-        if identity != view.pipeline.identity:
-            differences = [*differences, ("identity", list(view.pipeline.identity.columns), list(identity.columns))]
-        if not found.given_up and not differences and (view.cursor is None or view.cursor.is_beginning):
-            return None
-        record = pipeline_record(fresh, identity, checkpoint_id=view.pipeline.checkpoint_id) if differences else None
-        return cls(
-            cursor=view.cursor,
-            differences=differences,
-            rows=History.of(fresh.table).rows_at_head(fresh.pipeline.branch),
-            offset=found.offset(BatchOutcome.RESET, None, identity, record),
-            given_up=found.given_up,
-        )
-
-    def make(self, session: PipelineSession) -> CommitRecord:
-        """Makes this reset; returns the commit record that counts.
-
-        Raises:
-            TransientError: a run has delivered the batch that was to be given up; see also `make_move`.
-        """
-        if self.given_up is not None:
-            give_up_delivery(self.given_up)
-        return make_move(session, self.offset)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -77,21 +77,16 @@ class Redelivery:
         if commit.outcome is not BatchOutcome.DELIVERED:
             return False
         # A reset gives an empty manifest to a batch that was delivered elsewhere.
-        manifest = self._kept(number)
-        if manifest is not None and manifest.batch.steps == commit.steps:
-            return True
-        raise self._gone(number)
+        return self._kept(number, steps=commit.steps) is not None
 
-    def _kept(self, number: int) -> Manifest | None:
-        """None if it is no longer where changes are kept."""
-        try:
-            return self.source.folder_of_changes.manifest(number)
-        except KeyMissingError:
-            return None
-
-    def _gone(self, number: int) -> TerminalError:
+    def _kept(self, number: int, *, steps: int | None = None) -> Manifest:
+        """The manifest of a batch; `TerminalError` if it is gone, or that of another number of steps."""
         url = self.source.folder_of_changes.url
-        return TerminalError(
+        with suppress(KeyMissingError):
+            manifest = self.source.folder_of_changes.manifest(number)
+            if steps in (None, manifest.batch.steps):
+                return manifest
+        raise TerminalError(
             f"batch {number} of {self.pipeline} is committed, but its files are no longer in {url}: set changelog.keep "
             "to keep them longer; deliver a backfill of its range to another sink, or set the cursor back to before it",
             url=url,
@@ -101,8 +96,6 @@ class Redelivery:
     def deliver(self, number: int, engine: Engine) -> list[PartDelivery]:
         """Delivers one batch; repeating it delivers nothing twice. The engine is this process's."""
         manifest, target = self._kept(number), self.target.pipeline
-        if manifest is None:
-            raise self._gone(number)
         staged = list(staged_parts(self.source.folder_of_changes, manifest, memory_bytes=target.shuffle.memory_bytes))
         output = OutputMode.of(manifest.batch, staged, target.changes)
         batch = self._batch(number, manifest, output)

@@ -19,7 +19,7 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.phases import run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
-from icefloe.batch.status import PipelineStatus, Trouble, publish_recovery, publish_status, publish_trouble
+from icefloe.batch.status import PipelineStatus, Trouble
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
@@ -82,7 +82,7 @@ def plan_batch(
     plan = opened.plan
     if request is None:
         # If there is nothing to do, no batch is open, and trouble of any task of an earlier run is over.
-        status = publish_status(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id)
+        status = PipelineStatus.publish(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id)
         _send_status(status)
     if plan is None or opened.reference is None:
         why = "this range was delivered before" if opened.is_committed else "nothing new was committed to the table"
@@ -182,17 +182,17 @@ def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:
 
 def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
     """Records a failed task in the pipeline's status, if the checkpoint is writable."""
-    _publish_briefly(pipeline, partial(publish_trouble, trouble=trouble, dag_id=dag_id))
+    _publish_briefly(pipeline, partial(trouble.publish, dag_id=dag_id))
 
 
 def end_trouble(pipeline: Pipeline, phase: str) -> None:
     """Takes a task's trouble from the status: it is over, and the task goes on."""
-    _publish_briefly(pipeline, partial(publish_recovery, phase=phase))
+    _publish_briefly(pipeline, partial(Trouble.end, phase=phase))
 
 
-def _publish_briefly(pipeline: Pipeline, publish: Callable[..., None]) -> None:
+def _publish_briefly(pipeline: Pipeline, publish: Callable[[PipelinePlaces], None]) -> None:
     def call() -> None:
-        publish(_places(pipeline).checkpoint, pipeline.expanded(os.environ), writer=current_writer())
+        publish(_places(pipeline, writer=current_writer()))
 
     try:
         # Perhaps the store failed, or Airflow's API server, which knows credentials and owner.
@@ -204,7 +204,7 @@ def _publish_briefly(pipeline: Pipeline, publish: Callable[..., None]) -> None:
 def _publish_commit(pipeline: Pipeline, report: BatchReport, writer: Writer) -> None:
     """Publishes the status. The table is opened again, because commit works without a catalog."""
     try:
-        _send_status(publish_status(_session(pipeline, writer), phase="commit", report=report))
+        _send_status(PipelineStatus.publish(_session(pipeline, writer), phase="commit", report=report))
     except Exception as error:  # noqa: BLE001 - the batch is committed, whatever the catalog answers now
         logger.warning("the status of %s waits for the next plan: %s", pipeline.name, one_line(error))
 
