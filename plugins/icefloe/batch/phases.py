@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
@@ -173,39 +173,31 @@ class _Tasks:
         if phase is Phase.SHUFFLE_READ:
             # A damaged map output is made again, and the ranges that need it are read again. The epoch is the sum of
             # the generations, which are all 0 where nothing was ever voided.
-            epoch = 0 if self._is_new() else None
+            epoch = 0 if self._is_new(self.tally) else None
             until_readable(self.folder, load_coalesce_plan(self.folder), self.read, self.redo, epoch=epoch)
         else:
             self._write_map_outputs(phase, self.tally)
 
     def _write_map_outputs(self, phase: Phase, tally: PhaseTally) -> None:
-        missing = replace(self, tally=tally).missing_map_tasks()
-        if missing:
-            # Without a task left, the catalog is not asked for the table's files: it may be down.
-            require_success(tally.finish(self.engine.map(self.map_task_run(phase, missing), [*missing])))
-
-    def map_task_run(self, phase: Phase, missing: Mapping[int, int]) -> MapTaskRun:
-        """For tasks without a valid output, with the generations open for them."""
-        # Generation 0 is left out, that of nearly all: every task of a job gets them.
-        later = {map_id: generation for map_id, generation in missing.items() if generation}
-        return MapTaskRun(phase=phase, reference=self.reference, files=self.files.access, generations=later)
-
-    def missing_map_tasks(self) -> dict[int, int]:
-        """Map ids, the largest first, and open generations, counted as begun."""
+        """Runs tasks without a valid output, the largest first: one that begins last would run alone at the end."""
         sizes = self.folder.plan.map_task_bytes
         map_ids = range(len(sizes))
-        generations = dict.fromkeys(map_ids, 0) if self._is_new() else self.folder.map_outputs.missing(map_ids)
-        # The largest first: one that begins last would run alone at the end.
-        missing = sorted(generations, key=lambda map_id: (-sizes[map_id], map_id))
+        missing = dict.fromkeys(map_ids, 0) if self._is_new(tally) else self.folder.map_outputs.missing(map_ids)
         logger.info("batch %d: %d of %d map tasks to do", self.folder.plan.batch_number, len(missing), len(sizes))
-        self.tally.begin(len(missing), of=len(sizes))
-        return {map_id: generations[map_id] for map_id in missing}
+        tally.begin(len(missing), of=len(sizes))
+        if missing:
+            # Without a task left, the catalog is not asked for the table's files: it may be down. Generation 0 is left
+            # out, that of nearly all: every task of a job gets them.
+            later = {map_id: generation for map_id, generation in missing.items() if generation}
+            task = MapTaskRun(phase=phase, reference=self.reference, files=self.files.access, generations=later)
+            largest_first = sorted(missing, key=lambda map_id: (-sizes[map_id], map_id))
+            require_success(tally.finish(self.engine.map(task, largest_first)))
 
-    def _is_new(self) -> bool:
+    def _is_new(self, tally: PhaseTally) -> bool:
         """No attempt before this one, and no void map output."""
         # Each look at a record is a request for each map task. A record that was lost since coalesce saw it is found
         # by commit, and made again by the next attempt.
-        return self.tally.is_first and not self.folder.map_outputs.has_voids
+        return tally.is_first and not self.folder.map_outputs.has_voids
 
     def redo(self, map_ids: Sequence[int]) -> None:
         """Makes void or lost map outputs again, as a part of another phase."""

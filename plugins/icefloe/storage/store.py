@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from icefloe.errors import TerminalError, TransientError
 
-__all__ = ["KeyMissingError", "RangeMissingError", "Store", "StoredObject", "join_url"]
+__all__ = ["ChildStore", "KeyMissingError", "RangeMissingError", "Store", "StoredObject", "join_url"]
 
 
 ByteRange = tuple[int, int]

@@ -161,7 +161,7 @@ def _shown_route(summary: BatchSummary) -> Route:
     return Route.SHUFFLE if ChangeType.removed_rows(summary.counts) else Route.INSERT_ONLY
 
 
-def show_ends(places: Places, *, up_to: int, pipeline: str, table: str) -> None:
+def show_ends(places: Places, *, up_to: int) -> None:
     """Gives batches that ended without changes their manifests; after that no late run can make them visible.
 
     That is in the folder in which readers count delivered batches. Batches before the last delivered one are not looked
@@ -170,7 +170,7 @@ def show_ends(places: Places, *, up_to: int, pipeline: str, table: str) -> None:
     Args:
         up_to: the last batch that counts, inclusive.
     """
-    folder, missing = places.delivered_folder, list[CommitRecord]()
+    folder, pipeline, missing = places.delivered_folder, places.settings.pipeline, list[CommitRecord]()
     if folder is None:
         return
     for number in range(up_to, -1, -1):
@@ -181,15 +181,16 @@ def show_ends(places: Places, *, up_to: int, pipeline: str, table: str) -> None:
     # In the order of their manifests: before one that has it, none is missing.
     for commit in reversed(missing):
         number, snapshot_id = commit.batch_number, commit.up_to_snapshot_id
-        folder.claim(Origin(owner=commit.checkpoint_id, pipeline=pipeline, table=table))
-        folder.commit(BatchSummary.empty(pipeline, table, batch_number=number, snapshot_id=snapshot_id), ())
+        folder.claim(Origin(owner=commit.checkpoint_id, pipeline=pipeline.name, table=pipeline.table))
+        summary = BatchSummary.empty(pipeline.name, pipeline.table, batch_number=number, snapshot_id=snapshot_id)
+        folder.commit(summary, ())
         folder.discard(number)
 
 
 def try_to_show_ends(places: PipelinePlaces, *, up_to: int) -> None:
     """`show_ends` for an end that is recorded already: a failure is no error any more."""
     try:
-        show_ends(places, up_to=up_to, pipeline=places.pipeline.name, table=places.pipeline.table)
+        show_ends(places, up_to=up_to)
     except IcefloeError as error:
         logger.warning("readers learn of the end of batch %d with the next batch that is delivered: %s", up_to, error)
 

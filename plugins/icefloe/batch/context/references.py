@@ -2,11 +2,11 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import Protocol, Self
+from typing import Self
 
 from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document, load_plan
 from icefloe.batch.context.running_batch import FencedStore, RunningBatch
@@ -39,27 +39,13 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 
-class TableLoader(Protocol):
-    """See `load_table`."""
-
-    def __call__(
-        self,
-        catalog: str | Mapping[str, str],
-        table: str,
-        *,
-        properties: Mapping[str, str] | None = None,
-        allowed_locations: Sequence[str] = (),
-    ) -> Table:
-        """The table as its catalog has it now."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """Everything outside of a process that decides what its run does. A simulation replaces all four."""
 
     # Times in documents are for people: no decision depends on the clock of a machine.
     open_store: Callable[..., Store] = open_store
-    load_table: TableLoader = load_table
+    load_table: Callable[..., Table] = load_table
     new_name: Callable[[], str] = new_attempt  # a name that no other process has, on any machine
     new_key: Callable[[], int] = RowHashes.new_key  # key of a batch's row hashes, which nobody can know before
 
@@ -151,7 +137,7 @@ class BatchReference(Places):
         """
         requests = Requests()
         places = replace(self, requests=requests)
-        store = FencedStore(places.folder)
+        store = places.fenced_folder()
         plan = self.plan or load_plan(store)
         if plan.settings_digest != self.settings.digest:
             raise TerminalError(
@@ -191,6 +177,10 @@ class BatchReference(Places):
     def batches(self) -> Store:
         """Parent folder of this and other batches, by number; known without the plan."""
         return self.open_storage(split_plan_url(self.plan_url).rpartition("/")[0])
+
+    def fenced_folder(self) -> FencedStore:
+        """That folder, which remembers what this process writes."""
+        return FencedStore(self.batches, str(self.batch_number))
 
     @contextmanager
     def delivery_sink(self) -> Iterator[Sink]:

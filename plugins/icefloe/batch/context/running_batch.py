@@ -1,7 +1,7 @@
 """A batch that a run works on, and writes of a run that may be a zombie: taken back if the batch is over."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,66 +15,37 @@ from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.node.machine import Machine
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.requests import Requests
-from icefloe.storage.store import Store, StoredObject
+from icefloe.storage.store import ChildStore, Store
 
-__all__ = ["FencedStore", "RunningBatch"]
+__all__ = ["RunningBatch"]
 
 logger = logging.getLogger(__name__)
 
 
-class FencedStore(Store):
-    """A store that remembers which keys were written through it."""
+class FencedStore(ChildStore):
+    """The folder of a batch, which remembers the keys that were written through it."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, parent: Store, folder: str) -> None:
+        super().__init__(parent, folder)
         self._written: dict[str, None] = {}
-
-    @property
-    def url(self) -> str:
-        """See `Store`."""
-        return self._store.url
-
-    def get(self, key: str) -> bytes:
-        """See `Store`."""
-        return self._store.get(key)
-
-    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """See `Store`."""
-        return self._store.get_ranges(key, ranges)
 
     def put(self, key: str, data: bytes | Path) -> None:
         """See `Store`."""
         # Remembered first: a put that fails may have stored the value anyway.
         self._written[key] = None
-        self._store.put(key, data)
+        super().put(key, data)
 
     def create(self, key: str, data: bytes | Path) -> bool:
         """See `Store`."""
         self._written[key] = None
-        return self._store.create(key, data)
-
-    def size(self, key: str) -> int | None:
-        """See `Store`."""
-        return self._store.size(key)
-
-    def delete(self, keys: Iterable[str]) -> None:
-        """See `Store`."""
-        self._store.delete(keys)
-
-    def list(self, prefix: str) -> Iterator[StoredObject]:
-        """See `Store`."""
-        return self._store.list(prefix)
-
-    def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        """See `Store`."""
-        return self._store.remove_unfinished(prefix, is_over=is_over)
+        return super().create(key, data)
 
     def take_back(self) -> None:
         """Deletes everything that was written."""
         keys, self._written = list(self._written), {}
         if keys:
             logger.info("the batch is over: %d objects that came too late are taken back from %s", len(keys), self.url)
-            self._store.delete(keys)
+            self.delete(keys)
 
     @contextmanager
     def taken_back_if_over(self, is_over: Callable[[], bool], machine: Machine | None = None) -> Iterator[None]:

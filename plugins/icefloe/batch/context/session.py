@@ -15,7 +15,7 @@ from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.requests import Requests
-from icefloe.storage.store import Store, join_url
+from icefloe.storage.store import join_url
 
 AnyCursor = TypeVar("AnyCursor", Cursor, Cursor | None)
 
@@ -56,10 +56,6 @@ class PipelinePlaces(Places):
     def origin(self, checkpoint_id: str) -> Origin:
         """Who delivers to the sink."""
         return Origin(owner=checkpoint_id, pipeline=self.pipeline.name, table=self.pipeline.table)
-
-    def folder_of(self, offset: OffsetRecord) -> Store:
-        """Folder of the files that pass between the phases."""
-        return self.open_storage(batch_url(self.pipeline, offset))
 
     def reference(self, offset: OffsetRecord) -> BatchReference:
         """The reference for tasks of a batch."""

@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 
 from icefloe.batch.context.batch_folder import BatchFileMissingError, UnfinishedTasksError
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.context.running_batch import FencedStore, RunningBatch
+from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.phase_record import TaskOutcome
 from icefloe.batch.plan_document import error_key
 from icefloe.batch.rows.memory_limit import out_of_memory
@@ -60,7 +60,7 @@ class FailedAttempt:
             sentence=redacted(error.sentence),
             runs_again=isinstance(error, BatchFileMissingError | UnfinishedTasksError),
         )
-        store = FencedStore(reference.folder)
+        store = reference.fenced_folder()
         with store.taken_back_if_over(reference.is_over):
             store.put(error_key(phase, attempt), dump_document(document))
         return document

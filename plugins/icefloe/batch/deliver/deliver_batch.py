@@ -24,7 +24,7 @@ from icefloe.batch.phase_record import (
     require_success,
 )
 from icefloe.batch.plan_document import begun_key, delivery_key
-from icefloe.batch.report import BatchDelivery
+from icefloe.batch.report import SUMMED, BatchDelivery
 from icefloe.changes.columns import ChangeColumns
 from icefloe.documents import STRICT, dump_document, load_document
 from icefloe.errors import TerminalError, TransientError
@@ -65,8 +65,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
         batch = _begun_batch(running, manifest, output)
         with reference.delivery_sink() as sink:
             # Readers stop at a number without a manifest: an end before this batch may have been killed before its own.
-            plan = running.plan
-            show_ends(reference, up_to=plan.batch_number - 1, pipeline=plan.pipeline, table=plan.table)
+            show_ends(reference, up_to=batch.batch_number - 1)
             now = BegunDelivery.as_recorded(sink.begin(batch))
             begun = records.begin(now)
             _refuse_other_destination(batch, sink, begun, now)
@@ -82,8 +81,9 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
             call = _PartsCall(task=task, numbers=numbers, engine=engine, records=records, tally=tally)
             deliveries = call.finish(sink)
             records.create_batch(
-                BatchDelivery.of(
-                    deliveries,
+                BatchDelivery(
+                    parts=len(deliveries),
+                    **{name: sum(getattr(each, name) for each in deliveries) for name in SUMMED},
                     sink=reference.settings.pipeline.sink.type,
                     url=sink.url,
                     visible_at=time_text(datetime.now(UTC)),

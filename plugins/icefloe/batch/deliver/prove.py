@@ -287,22 +287,18 @@ def check_summaries(
         SummaryCheck(change_ordinal=ordinal, expected=expected, found=counts.get(ordinal, 0))
         for ordinal, expected in enumerate(plan.summary_row_deltas)
     )
-    sentences = tuple(_sentences(plan, checks))
+    sentences = tuple(
+        f"snapshot {plan.spec.steps[check.change_ordinal].commit_snapshot_id} of {plan.table} says that it changed the "
+        f"number of rows by {check.expected}, its data files say by {check.found}"
+        for check in checks
+        if check.expected is not None and check.expected != check.found
+    )
     if sentences and on_summary_mismatch == "fail":
         raise TerminalError(
             f"{sentences[0]}; nothing was committed: if a writer is known to write wrong summaries, set "
             "on_summary_mismatch: warn",
         )
     return checks, sentences
-
-
-def _sentences(plan: Plan, checks: Sequence[SummaryCheck]) -> list[str]:
-    return [
-        f"snapshot {plan.spec.steps[check.change_ordinal].commit_snapshot_id} of {plan.table} says that it changed the "
-        f"number of rows by {check.expected}, its data files say by {check.found}"
-        for check in checks
-        if check.expected is not None and check.expected != check.found
-    ]
 
 
 def _refuse_removed_rows(batch: FinishedTasks, pipeline: Pipeline) -> None:

@@ -198,7 +198,7 @@ def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None
 
 def found_plan(batch: NextBatch) -> Plan | None:
     """The plan of an open batch; None if it is not written yet, or was lost."""
-    store = batch.session.folder_of(batch.offset)
+    store = batch.session.reference(batch.offset).folder
     return None if store.size(PLAN) is None else load_own_plan(store, batch.offset)
 
 

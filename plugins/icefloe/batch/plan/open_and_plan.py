@@ -8,7 +8,6 @@ from typing import Final
 
 from icefloe.batch.context.end_batch import complete_unfinished_end
 from icefloe.batch.context.references import BatchReference
-from icefloe.batch.context.running_batch import FencedStore
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.claim_batch import claim_batch, record_batch
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
@@ -60,7 +59,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         return offset, None
     planned_batch = _replanned_if_other(offset, claimed, planned_batch)
     refuse_other_plan(planned_batch, offset, session.pipeline)
-    store = FencedStore(session.folder_of(offset))
+    store = session.reference(offset).fenced_folder()
 
     def is_over() -> bool:
         return checkpoint.committed(offset.batch_number) is not None
