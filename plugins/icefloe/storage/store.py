@@ -273,35 +273,45 @@ class ChildStore(Store):
 
     @property
     def url(self) -> str:
+        """See `Store`."""
         return join_url(self._parent.url, self._folder)
 
     @property
     def created_in(self) -> str:
+        """See `Store`."""
         return self._parent.created_in
 
     def get(self, key: str) -> bytes:
+        """See `Store`."""
         return self._parent.get(self._whole(key))
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """See `Store`."""
         return self._parent.get_ranges(self._whole(key), ranges)
 
     def put(self, key: str, data: bytes | Path) -> None:
+        """See `Store`."""
         self._parent.put(self._whole(key), data)
 
     def create(self, key: str, data: bytes | Path) -> bool:
+        """See `Store`."""
         return self._parent.create(self._whole(key), data)
 
     def size(self, key: str) -> int | None:
+        """See `Store`."""
         return self._parent.size(self._whole(key))
 
     def delete(self, keys: Iterable[str]) -> None:
+        """See `Store`."""
         self._parent.delete(self._whole(key) for key in keys)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
+        """See `Store`."""
         for each in self._parent.list(self._below(prefix)):
             yield replace(each, key=each.key.removeprefix(f"{self._folder}/"))
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
+        """See `Store`."""
         return self._parent.remove_unfinished(self._below(prefix), is_over=is_over)
 
     def _below(self, prefix: str) -> str:
