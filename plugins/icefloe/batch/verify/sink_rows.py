@@ -53,11 +53,11 @@ class WrittenColumns:
         found = sink.read_back_as_written(self._arrow_schema, first_batch=self._first_batch, keys=keys)
         for rows in found:
             if rows.num_rows:
-                present = self._in_present_columns(rows)
+                present = self.present(rows, rows.column(ChangeColumns.BATCH)[0].as_py())
                 yield present if keys is None or sink.finds_keys else self._of_keys(present, keys)
 
-    def _in_present_columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        number: int = rows.column(ChangeColumns.BATCH)[0].as_py()
+    def present(self, rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
+        """Changes of a batch in the table's present columns."""
         written, schema = self._schema(number), ChangeColumns.schema(self._delivered.arrow, with_batch=True)
         # Equal names do not suffice: a name may have gone from one column to another.
         if written.columns == self._delivered.columns and rows.schema.equals(schema):

@@ -20,37 +20,12 @@ from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.files.reader import FileReader
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import LoadPart, Step
-from icefloe.iceberg.table import Table
 
 __all__ = ["committed_batches", "rows_at"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaRun:
-    """Batches of one schema."""
-
-    schema: TableSchema
-    batches: Sequence[CommitRecord]
-
-    @property
-    def after_snapshot_id(self) -> int | None:
-        """State before the first batch; None: no rows."""
-        return self.batches[0].after_snapshot_id
-
-    @property
-    def up_to_snapshot_id(self) -> int | None:
-        return self.batches[-1].up_to_snapshot_id
-
-    @property
-    def load_part(self) -> LoadPart | None:
-        """Delivered part of that state, if the load goes on in the next batch; otherwise None."""
-        part = self.batches[-1].end.load_part
-        return None if part is None else replace(part, first_file=0)
 
 
 def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
@@ -67,24 +42,6 @@ def since_last_load(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
     """The batches from the last one at which readers drop what they hold; all if there is none."""
     begun = [index for index, batch in enumerate(batches) if batch.after_snapshot_id is None]
     return batches[begun[-1] :] if begun else batches
-
-
-def schema_runs(table: Table, batches: Sequence[CommitRecord]) -> list[SchemaRun]:
-    """A first batch that only placed the cursor is in no run. If a snapshot expired, the next batch's schema counts."""
-    only_places_cursor = batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None
-    found, there = list[SchemaRun](), History.of(table).snapshots
-    # From the last one back: a batch whose snapshot expired takes the schema of the batch after it.
-    for batch in reversed(batches[1:] if only_places_cursor else batches):
-        following = found[-1] if found else None
-        if following is not None and batch.up_to_snapshot_id not in (None, *there):
-            schema = following.schema
-        else:
-            schema = TableSchema.at(table.metadata, batch.up_to_snapshot_id, after_snapshot_id=batch.after_snapshot_id)
-        if following is not None and schema.schema_json["fields"] == following.schema.schema_json["fields"]:
-            found[-1] = SchemaRun(schema=following.schema, batches=(batch, *following.batches))
-        else:
-            found.append(SchemaRun(schema=schema, batches=(batch,)))
-    return found[::-1]
 
 
 def committed_batches(session: PipelineSession) -> list[CommitRecord]:

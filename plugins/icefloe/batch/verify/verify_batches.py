@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -12,22 +12,22 @@ import pyarrow.compute as pc
 from icefloe.batch.context.end_batch import missing_numbers
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
+from icefloe.batch.verify.sink_rows import WrittenColumns
 from icefloe.batch.verify.table_state import (
     Replay,
-    SchemaRun,
     TableState,
     committed_batches,
     delivered_shape,
-    schema_runs,
     since_last_start,
 )
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
+from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History
-from icefloe.sinks.change_files import ChangeFiles
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
 
@@ -75,22 +75,30 @@ class VerifyReport:
         return not self.sentences
 
 
-class SchemaRunReplay:
-    def __init__(self, session: PipelineSession, sink: ChangeFiles, schema_run: SchemaRun) -> None:
-        self._session = session
-        self._sink = sink
-        self._schema_run = schema_run
-        self._shape = delivered_shape(session, schema_run.schema, Identity(policy="none"))
-        self._schema = ChangeColumns.schema(self._shape.delivered.arrow, with_batch=True)
+class ChangesReplay:
+    """Some batches in a row, whose changes are read in the columns that the table has after them."""
+
+    def __init__(self, session: PipelineSession, batches: Sequence[CommitRecord]) -> None:
+        first, last = batches[0], batches[-1]
+        schema = TableSchema.at(
+            session.table.metadata, last.up_to_snapshot_id, after_snapshot_id=last.after_snapshot_id
+        )
+        self._session, self._batches, self._sink = session, batches, session.folder_of_changes
+        self._shape = delivered_shape(session, schema, Identity(policy="none"))
+        self._written = WrittenColumns(session, self._shape.delivered, first_batch=first.batch_number)
         self._sentences: dict[str, None] = {}
         """In order, each once, because every slice of the hashes finds most of them again."""
 
     def run(self, rows_per_slice: int) -> VerifyReport:
         """Findings from hashes of so many rows at a time."""
-        schema_run = self._schema_run
-        start = TableState.at(self._session, self._shape, schema_run.after_snapshot_id)
-        end = TableState.at(self._session, self._shape, schema_run.up_to_snapshot_id, schema_run.load_part)
-        manifests = [self._manifest(batch.batch_number) for batch in schema_run.batches]
+        first, last = self._batches[0], self._batches[-1]
+        # If the load goes on in the next batch, the end is the delivered part of its state.
+        part = last.end.load_part
+        start = TableState.at(self._session, self._shape, first.after_snapshot_id)
+        end = TableState.at(
+            self._session, self._shape, last.up_to_snapshot_id, None if part is None else replace(part, first_file=0)
+        )
+        manifests = [self._manifest(batch.batch_number) for batch in self._batches]
         changes = sum(manifest.batch.rows for manifest in manifests)
         # What is in one state and not in the other is among the changes. So this is about the number of different
         # hashes.
@@ -107,17 +115,25 @@ class SchemaRunReplay:
             replay = Replay(part_of_hashes)
             start.add_to(replay, sign=1)
             for manifest in manifests:
-                for part in manifest.parts:
-                    self._add_part(manifest, part, replay)
+                for each in manifest.parts:
+                    self._add_part(manifest, each, replay)
             end.add_to(replay, sign=-1)
             differing_rows += replay.differing_rows()
-        logger.info("verified batches up to %d: %d rows differ", schema_run.batches[-1].batch_number, differing_rows)
+        if differing_rows:
+            start_text = "an empty table" if first.after_snapshot_id is None else f"snapshot {first.after_snapshot_id}"
+            pipeline = self._session.pipeline
+            self._say(
+                f"batches {first.batch_number} to {last.batch_number} of {pipeline.name} do not lead from {start_text} "
+                f"to snapshot {last.up_to_snapshot_id} of {pipeline.table}: {differing_rows} rows are missing or too "
+                "many"
+            )
+        logger.info("verified batches up to %d: %d rows differ", last.batch_number, differing_rows)
         return VerifyReport(
-            batches=len(schema_run.batches),
+            batches=len(self._batches),
             changes=changes,
             rows=end.record_count,
             differing_rows=differing_rows,
-            sentences=(*self._sentences, *self._difference(differing_rows)),
+            sentences=tuple(self._sentences),
         )
 
     def _say(self, sentence: str) -> None:
@@ -133,18 +149,6 @@ class SchemaRunReplay:
                 batch_number=batch_number,
             ) from cause
 
-    def _difference(self, differing_rows: int) -> Sequence[str]:
-        if not differing_rows:
-            return ()
-        schema_run, pipeline = self._schema_run, self._session.pipeline
-        first, last = schema_run.batches[0].batch_number, schema_run.batches[-1].batch_number
-        start = "an empty table" if schema_run.after_snapshot_id is None else f"snapshot {schema_run.after_snapshot_id}"
-        sentence = (
-            f"batches {first} to {last} of {pipeline.name} do not lead from {start} to snapshot "
-            f"{schema_run.up_to_snapshot_id} of {pipeline.table}: {differing_rows} rows are missing or too many"
-        )
-        return (sentence,)
-
     def _add_part(self, manifest: Manifest, part: Part, replay: Replay) -> None:
         """Reports a part that is gone, or differs from its manifest."""
         batch_number, names, key = manifest.batch.batch_number, self._shape.delivered.arrow.names, self._shape.hash_key
@@ -152,13 +156,14 @@ class SchemaRunReplay:
         rows = hash_sum = 0
         try:
             for batch in self._sink.read_part(batch_number, part):
-                self._require_schema(batch.schema, batch_number)
                 types = pc.index_in(batch.column(ChangeColumns.TYPE), value_set=_TYPES).fill_null(-1)
                 weights = _WEIGHTS[types.to_numpy(zero_copy_only=False)]
                 # A second witness: sums are made under the key of the batch, states are compared under another.
-                replay.add(RowHashes.of_batch(batch, names, key=key), weights)
+                present = self._written.present(batch, batch_number)
+                replay.add(RowHashes.of_batch(present, names, key=key), weights)
                 rows += batch.num_rows
-                summed = RowHashes.of_batch(batch, names, key=manifest.batch.hash_key)
+                written = [name for name in batch.schema.names if name not in ChangeColumns.ALL]
+                summed = RowHashes.of_batch(batch, written, key=manifest.batch.hash_key)
                 hash_sum = (hash_sum + summed.signed_sum(weights)) % (1 << 128)
         except KeyMissingError:
             self._say(f"{what} is gone: restore it")
@@ -168,14 +173,6 @@ class SchemaRunReplay:
                 f"{what} differs from its manifest: {rows} rows instead of {part.rows}, or other values; restore it"
             )
 
-    def _require_schema(self, found: pa.Schema, batch_number: int) -> None:
-        if found.names != self._schema.names:
-            raise TerminalError(
-                f"batch {batch_number} of {self._session.pipeline.name} has other columns than later batches, and the "
-                "snapshot with its schema has expired: it can no longer be verified",
-                batch_number=batch_number,
-            )
-
 
 def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_SLICE) -> VerifyReport:
     """Replays a pipeline's changes since its last load; reads sink and table, changes nothing.
@@ -183,23 +180,17 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
     Args:
         rows_per_slice: rows whose hashes are held at once; a larger table is read several times.
     """
-    sink = session.folder_of_changes
     recorded = session.checkpoint.look().pipeline
     if recorded is not None:
         refuse_other_meaning(session, recorded)
     batches = since_last_start(committed_batches(session))
     for each in batches:
         History.of(session.table).require_same(each.end.snapshot)
-    with session.pipeline.with_lines():
-        replays = [SchemaRunReplay(session, sink, schema_run) for schema_run in schema_runs(session.table, batches)]
-    found = [replay.run(rows_per_slice) for replay in replays]
-    return VerifyReport(
-        batches=sum(each.batches for each in found),
-        changes=sum(each.changes for each in found),
-        rows=found[-1].rows if found else 0,
-        differing_rows=sum(each.differing_rows for each in found),
-        sentences=(
-            *(sentence for each in found for sentence in each.sentences),
-            *missing_manifests(session),
-        ),
-    )
+    if batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None:
+        batches = batches[1:]  # it only placed the cursor
+    found = VerifyReport(batches=0, changes=0, rows=0, differing_rows=0, sentences=())
+    if batches:
+        with session.pipeline.with_lines():
+            replay = ChangesReplay(session, batches)
+        found = replay.run(rows_per_slice)
+    return replace(found, sentences=(*found.sentences, *missing_manifests(session)))
