@@ -6,7 +6,8 @@ import yaml
 
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import check_pipeline, place_parts
+from icefloe.pipeline.pipeline_file import check_pipeline
+from icefloe.pipeline.url import place_parts
 
 
 def pipeline(folder: Path, **keys: Any):

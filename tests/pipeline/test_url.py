@@ -6,34 +6,29 @@ from icefloe.pipeline.url import holds_password, location_fault, url_below, url_
 @pytest.mark.parametrize(
     "url",
     ["file:///var/icefloe", "file:///", "s3://lake", "s3://lake/a b/c", "gs://lake/x/", "memory://lab/x",
-     "abfs://box/x", "abfss://box@account.dfs.core.windows.net/x"],
+     "abfs://box/x", "abfss://box@account.dfs.core.windows.net/x", "abfs://box/a@b"],
 )  # fmt: skip
 def test_a_url_of_a_known_scheme_passes(url):
     assert url_fault(url) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("/var/icefloe", "must be a URL, not a path: write 'file:///var/icefloe'"),
-        ("icefloe", "must be a URL such as file:///var/icefloe or s3://bucket/folder, not 'icefloe'"),
-        (" s3://lake", "must be a URL such as"),
-        ("file:/var/icefloe", "must have three slashes: write 'file:///var/icefloe'"),
-        ("file://var/icefloe", "must name an absolute path, as in file:///var/icefloe, not 'file://var/icefloe'"),
-        ("s3a://lake/x", "file://, s3://, gs://, abfs://, abfss://, memory://: write 's3://lake/x'"),
-        ("hdfs://name/x", "has the scheme 'hdfs', which is none of"),
-        ("s3:///x", "must name a bucket or container after s3://, not 's3:///x'"),
-        ("file:///var/../etc", "must not have . or .. in its path"),
-        ("s3://key:secret@lake/x", "holds a password: leave it out"),
-        ("s3://AKIA:abc/def@bucket/x", "holds a password: leave it out"),
-        ("abfs://box/x?sig=abc", "holds a password: leave it out"),
-        ("dynamodb://checkpoints", "has the scheme 'dynamodb'"),
-        ("abfs://box@lake/a", "must name a whole host as in abfs://box@account.dfs.core.windows.net/a, or none: abfs://box/a"),
-        ("abfss://box@lake.example.com", "must name a whole host"),
-    ],
+    "text",
+    ["/var/icefloe", "icefloe", " s3://lake", "file:/var/icefloe", "file://var/icefloe", "s3a://lake/x", "hdfs://name/x",
+     "s3:///x", "file:///var/../etc", "dynamodb://checkpoints", "abfs://box@lake/a", "abfss://box@lake.example.com"],
 )  # fmt: skip
-def test_anything_else_says_what_to_write(text, fault):
-    assert fault in str(url_fault(text))
+def test_anything_else_says_what_to_write(text):
+    fault = str(url_fault(text))
+    assert fault.startswith("must be a URL: file:/// and an absolute path, or a bucket or container")
+    assert fault.endswith(f"without . and .. in its path, not '{text}'")
+
+
+@pytest.mark.parametrize("check", [url_fault, location_fault])
+@pytest.mark.parametrize(
+    "text", ["s3://key:secret@lake/x", "s3://AKIA:abc/def@bucket/x", "abfs://box/x?sig=abc", "s3a://key:secret@lake"]
+)
+def test_a_password_is_not_repeated(check, text):
+    assert check(text) == "holds a password: leave it out and name an Airflow connection that has it"
 
 
 def test_a_checkpoint_may_be_a_dynamodb_table():
@@ -55,18 +50,9 @@ def test_files_of_a_table_may_lie_wherever_pyiceberg_reads(text):
     assert location_fault(text) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("/data", "must be a URL, not a path: write 'file:///data'"),
-        ("s4://lake", "has the scheme 's4', which is none of"),
-        ("s3a:///x", "must name a bucket or container after s3a://"),
-        ("s3a://lake/../other", "must not have . or .. in its path"),
-        ("s3a://key:secret@lake", "holds a password"),
-    ],
-)
-def test_a_location_that_is_none_says_what_to_write(text, fault):
-    assert fault in str(location_fault(text))
+@pytest.mark.parametrize("text", ["/data", "s4://lake", "s3a:///x", "s3a://lake/../other"])
+def test_a_location_that_is_none_says_what_to_write(text):
+    assert "a bucket or container" in str(location_fault(text))
 
 
 @pytest.mark.timeout(30)

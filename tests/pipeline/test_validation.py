@@ -56,10 +56,9 @@ name: flights__backfill
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "the file is empty: a pipeline has at least version, catalog, table, storage and sink"),
-        ("# a remark", "the file is empty"),
-        ("- a", "a pipeline file is a mapping of keys to values such as 'version: 1', not a list"),
-        ("flights", "a pipeline file is a mapping of keys to values such as 'version: 1', not a single value"),
+        ("# a remark", "a pipeline file must be a mapping of keys to values, one `key: value` per line, not empty"),
+        ("- a", "a pipeline file must be a mapping of keys to values, one `key: value` per line, not the list"),
+        ("flights", "a pipeline file must be a mapping of keys to values, one `key: value` per line, not 'flights'"),
     ],
 )
 def test_a_file_that_is_no_mapping_is_one_sentence(write, text, sentence):
@@ -129,10 +128,8 @@ def test_numbers_and_truths_of_the_environment_are_read_as_yaml_reads_them(write
 
 def test_each_allowed_location_is_checked(write):
     locations = ["s3://archive/events", "/data", "s3a://lake/../x", "${PLACE}"]
-    assert sentences(write(allowed_locations=locations)) == [
-        "allowed_locations[1] must be a URL, not a path: write 'file:///data'",
-        "allowed_locations[2] must not have . or .. in its path: write 's3a://lake/../x' out",
-    ]
+    found = sentences(write(allowed_locations=locations))
+    assert [each.partition(" must be a URL: ")[0] for each in found] == ["allowed_locations[1]", "allowed_locations[2]"]
     assert sentences(write(allowed_locations=["${PLACE}"]), {"PLACE": "lake"}) == [
         "allowed_locations[0] is not usable after the environment expanded '${PLACE}': look at the variable's value"
     ]

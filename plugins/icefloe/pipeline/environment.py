@@ -44,7 +44,7 @@ def expand(data: object, environ: Mapping[str, str]) -> Any:
     {'path': 's3://lake/${x}', 'steps': 3}
     """
     if isinstance(data, str):
-        return REFERENCE.sub(lambda match: _replacement(match, environ), data)
+        return REFERENCE.sub(lambda match: environ.get(match[1], match[0]) if match[1] else "${", data)
     if isinstance(data, dict):
         return {key: expand(value, environ) for key, value in data.items()}
     if isinstance(data, list):
@@ -83,10 +83,6 @@ def hide_values(data: object, environ: Mapping[str, str]) -> tuple[str, ...]:
     found = tuple(sorted(hidden - shown))
     hide({"secret": found})
     return found
-
-
-def _replacement(match: re.Match[str], environ: Mapping[str, str]) -> str:
-    return environ.get(match[1], match[0]) if match[1] else "${"
 
 
 def texts_of(data: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from icefloe.errors import TerminalError
-from icefloe.pipeline.environment import has_reference, hide_values, named_variables
+from icefloe.pipeline.environment import has_reference, hide_values, named_variables, texts_of
 from icefloe.pipeline.settings import (
     AssetSchedule,
     ChangelogSettings,
@@ -249,7 +249,11 @@ class Pipeline:
             ValueError: one of these keys has ``${NAME}`` and is not expanded.
         """
         written, resolved = self.as_written.result_values, self.result_values
-        variable = {key: resolved[key] for key, value in written.items() if _uses_environment(value)}
+        variable = {
+            key: resolved[key]
+            for key, value in written.items()
+            if any(has_reference(text) for _, text in texts_of(value))
+        }
         if variable:
             if not self.is_expanded:
                 raise ValueError(f"expand the pipeline first: {', '.join(variable)} use the environment")
@@ -311,11 +315,3 @@ def _hash_of(value: JSON) -> str:
 
 def _list(names: tuple[str, ...] | None) -> list[JSON] | None:
     return None if names is None else list(names)
-
-
-def _uses_environment(value: JSON) -> bool:
-    if isinstance(value, dict):
-        return any(_uses_environment(below) for below in value.values())
-    if isinstance(value, list):
-        return any(_uses_environment(below) for below in value)
-    return has_reference(value)

@@ -2,20 +2,16 @@
 
 import difflib
 import json
-import os
-import posixpath
-import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import permutations
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from icefloe.errors import NotBuiltError, TerminalError, UsageError
 from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import OUR_SINKS, find_sink
-from icefloe.pipeline.url import one_store, url_below
+from icefloe.pipeline.url import place_parts, url_below
 from icefloe.pipeline.yaml_file import load_yaml
 
 __all__ = [
@@ -83,9 +79,6 @@ def _unknown(text: str, folder: Path, names: Collection[str]) -> str:
     return f"there is no pipeline {text!r} in {folder}: {hint}; give a name in that folder or a path"
 
 
-_URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
-
-
 def check_pipeline(pipeline: Pipeline, table_location: str | None = None) -> None:
     """Refuses a pipeline that needs a later release, or one of whose places is inside another.
 
@@ -114,24 +107,6 @@ def _not_built(pipeline: Pipeline, key: str, feature: str) -> NotBuiltError:
     return NotBuiltError(f"sink.{key} is {written}, but {feature}", key=f"sink.{key}")
 
 
-def place_parts(url: str) -> tuple[str, ...]:
-    """A URL in parts that are equal for equal places: a place inside another begins with its parts.
-
-    >>> place_parts("S3A://Lake//a/./b/../c%20d/"), place_parts("abfss://box@account.dfs.core.windows.net/x")
-    (('s3', 'Lake', 'a', 'c d'), ('abfs', 'box@account', 'x'))
-    >>> place_parts("file://localhost/nowhere/a"), place_parts("/nowhere/a/")
-    (('file', '', 'nowhere', 'a'), ('file', '', 'nowhere', 'a'))
-    """
-    match = _URL.fullmatch(url)
-    written, host, path = ("file", "", url) if match is None else (match["scheme"], match["host"] or "", match["path"])
-    scheme, authority = one_store(written, host)
-    path = posixpath.normpath("/" + unquote(path, errors="surrogateescape").lstrip("/"))
-    if scheme == "file":
-        # A symbolic link leads to the same files by another name.
-        return ("file", "", *_segments(os.path.realpath(path)))
-    return (scheme, authority.partition(".")[0] if scheme == "abfs" else authority, *_segments(path))
-
-
 def _places(pipeline: Pipeline, table_location: str | None) -> Iterator[tuple[str, str | None, str]]:
     is_set = pipeline.changelog is not None and pipeline.changelog.path is not None
     letters = pipeline.sink.options.get("dead_letters")
@@ -150,7 +125,3 @@ def _places(pipeline: Pipeline, table_location: str | None) -> Iterator[tuple[st
         (f"the location of table {pipeline.table}", None, table_location or ""),
     )
     return (place for place in places if place[2] and not place[2].startswith("dynamodb://"))
-
-
-def _segments(path: str) -> Iterator[str]:
-    return (segment for segment in path.split("/") if segment)

@@ -1,8 +1,11 @@
 """The URLs of storage, checkpoint and sinks."""
 
+import os
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import unquote
 
 __all__ = ["is_address", "one_store", "url_below"]
 
@@ -39,34 +42,15 @@ _ONE_SCHEME: Final[Mapping[str, str]] = {
 def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
     """Fault of a URL as the end of a sentence that begins with its key, if any.
 
-    >>> url_fault("/var/icefloe")
-    "must be a URL, not a path: write 'file:///var/icefloe'"
-    >>> url_fault("s3://lake/icefloe") is None
-    True
+    >>> url_fault("s3://lake/icefloe") is None, url_fault("dynamodb://icefloe", allow_dynamodb=True) is None
+    (True, True)
     """
-    if holds_password(text):
-        return "holds a password: leave it out and name an Airflow connection that has it"
-    if text.startswith("/"):
-        return f"must be a URL, not a path: write 'file://{text}'"
-    match = _URL.fullmatch(text)
-    if match is None or text != text.strip():
-        return f"must be a URL such as file:///var/icefloe or s3://bucket/folder, not '{text}'"
-    scheme, host, path = match[1].lower(), match[3], match[4]
-    if scheme == "dynamodb" and allow_dynamodb:
+    if allow_dynamodb and text.startswith("dynamodb:"):
         return table_fault(text)
-    if scheme not in SCHEMES or match[1] != scheme:
-        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        rest = text[len(match[1]) :]
-        ours = _ONE_SCHEME.get(scheme, scheme)
-        hint = f": write '{ours}{rest}'" if ours in SCHEMES else ""
-        return f"has the scheme '{match[1]}', which is none of {known}{hint}"
-    if scheme in ("abfs", "abfss") and "@" in (host or "") and _ACCOUNT.search(host or "") is None:
-        container = (host or "").partition("@")[0]
-        return (
-            f"must name a whole host as in {scheme}://{container}@account.dfs.core.windows.net{path}, or none: "
-            f"{scheme}://{container}{path}, with account_name and endpoint in the options of its connection"
-        )
-    return _place_fault(text, scheme, host, path)
+    match = _URL.fullmatch(text)
+    host = "" if match is None else match[3] or ""
+    is_whole = not text.startswith("abfs") or "@" not in host or _ACCOUNT.search(host) is not None
+    return _place_fault(text, SCHEMES, is_usable=is_whole)
 
 
 def table_fault(text: str) -> str | None:
@@ -76,7 +60,7 @@ def table_fault(text: str) -> str | None:
     (True, "must name a table as in dynamodb://icefloe or dynamodb://icefloe/staging, not 's3://lake'")
     """
     if holds_password(text):
-        return "holds a password: leave it out and name an Airflow connection that has it"
+        return _LEAVE_IT_OUT
     forms = "dynamodb://icefloe or dynamodb://icefloe/staging"
     return None if _TABLE.fullmatch(text) else f"must name a table as in {forms}, not '{text}'"
 
@@ -87,12 +71,26 @@ def location_fault(text: str) -> str | None:
     >>> location_fault("s3a://lake/events") is None
     True
     """
-    match = _URL.fullmatch(text)
-    if match is None or match[1] not in _TABLE_SCHEMES:
-        return url_fault(text)
+    return _place_fault(text, _TABLE_SCHEMES)
+
+
+_LEAVE_IT_OUT: Final = "holds a password: leave it out and name an Airflow connection that has it"
+
+
+def _place_fault(text: str, schemes: Sequence[str], *, is_usable: bool = True) -> str | None:
     if holds_password(text):
-        return "holds a password: leave it out, a location needs none"
-    return _place_fault(text, match[1], match[3], match[4])
+        return _LEAVE_IT_OUT
+    match = _URL.fullmatch(text)
+    if match is not None and text == text.strip() and match[1] in schemes and is_usable:
+        host, path = match[3], match[4]
+        has_place = host == "" and path.startswith("/") if match[1] == "file" else bool(host)
+        if has_place and not {".", ".."} & set(path.split("/")):
+            return None
+    known = ", ".join(f"{scheme}://" for scheme in schemes if scheme != "file")
+    return (
+        "must be a URL: file:/// and an absolute path, or a bucket or container (of Azure alone, or with its whole "
+        f"host as in box@account.dfs.core.windows.net) after {known}; without . and .. in its path, not '{text}'"
+    )
 
 
 def is_address(text: str, *schemes: str, is_list: bool = False) -> bool:
@@ -135,19 +133,6 @@ def holds_password(text: str) -> bool:
     return _PASSWORD.search(text) is not None
 
 
-def _place_fault(text: str, scheme: str, host: str | None, path: str) -> str | None:
-    if scheme == "file":
-        if host is None and path.startswith("/"):
-            return f"must have three slashes: write 'file://{path}'"
-        if host or not path.startswith("/"):
-            return f"must name an absolute path, as in file:///var/icefloe, not '{text}'"
-    elif not host:
-        return f"must name a bucket or container after {scheme}://, not '{text}'"
-    if any(part in (".", "..") for part in path.split("/")):
-        return f"must not have . or .. in its path: write '{text}' out"
-    return None
-
-
 _OF_HOSTS: Final = frozenset({"hdfs", "viewfs", "http", "https"})
 
 
@@ -168,3 +153,23 @@ def one_store(scheme: str, authority: str) -> tuple[str, str]:
         container, at, host = authority.rpartition("@")
         return scheme, f"{container}{at}{host.lower().replace('.blob.core.', '.dfs.core.')}"
     return scheme, authority
+
+
+def place_parts(url: str) -> tuple[str, ...]:
+    """A URL in parts that are equal for equal places: a place inside another begins with its parts.
+
+    >>> place_parts("S3A://Lake//a/./b/../c%20d/"), place_parts("abfss://box@account.dfs.core.windows.net/x")
+    (('s3', 'Lake', 'a', 'c d'), ('abfs', 'box@account', 'x'))
+    >>> place_parts("file://localhost/nowhere/a"), place_parts("/nowhere/a/")
+    (('file', '', 'nowhere', 'a'), ('file', '', 'nowhere', 'a'))
+    """
+    match = _URL.fullmatch(url)
+    written, host, path = ("file", "", url) if match is None else (match[1], match[3] or "", match[4])
+    scheme, authority = one_store(written, host)
+    path = posixpath.normpath("/" + unquote(path, errors="surrogateescape").lstrip("/"))
+    if scheme == "file":
+        # A symbolic link leads to the same files by another name.
+        authority, path = "", os.path.realpath(path)
+    elif scheme == "abfs":
+        authority = authority.partition(".")[0]
+    return (scheme, authority, *filter(None, path.split("/")))

@@ -104,9 +104,7 @@ def _expected(schema: dict[str, Any]) -> str:
 
 
 def _shown(file: YamlFile, path: KeyPath) -> str:
-    value = file.data
-    for part in path:
-        value = value[part]
+    value = _value(file.data, path)
     if value is None:
         return "empty"
     if isinstance(value, dict):
@@ -192,7 +190,8 @@ _SAFE_PLACES: Final[Mapping[KeyPath, str]] = {
 def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str, Any]:
     """The file's data, or an error with every fault, in line order. ``environ=None`` leaves ``${NAME}`` as written."""
     if not isinstance(file.data, dict):
-        raise file_error(file.path, [*file.problems, _not_a_mapping(file)])
+        sentence = f"a pipeline file must be {pipeline_schema()['x-expected']}, not {_shown(file, ())}"
+        raise file_error(file.path, [*file.problems, Problem(line=0, key="", sentence=sentence)])
     data: dict[str, Any] = file.data
     if environ is not None:
         data = expand(data, environ)
@@ -230,14 +229,6 @@ def _written_for(path: KeyPath) -> str | None:
         if "x-written-for" in schema:
             return _WRITTEN_FOR[schema["x-written-for"]]
     return None
-
-
-def _not_a_mapping(file: YamlFile) -> Problem:
-    found = "a list" if isinstance(file.data, list) else "a single value"
-    line, sentence = 1, f"a pipeline file is a mapping of keys to values such as 'version: 1', not {found}"
-    if file.data is None:
-        line, sentence = 0, "the file is empty: a pipeline has at least version, catalog, table, storage and sink"
-    return Problem(line=line, key="", sentence=sentence)
 
 
 def _read_scalars(data: dict[str, Any], file: YamlFile) -> None:
