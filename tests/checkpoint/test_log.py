@@ -26,13 +26,6 @@ def run_batches(checkpoint, count):
         checkpoint.create_commit(a_commit(number))
 
 
-def test_a_new_checkpoint_is_empty(checkpoint, store):
-    assert checkpoint.pipeline() is None
-    assert (checkpoint.latest_batch(), checkpoint.look().opened, checkpoint.look().cursor) == (None, None, None)
-    assert (checkpoint.offset(0), checkpoint.committed(0), checkpoint.report(0)) == (None, None, None)
-    assert list(store.list("")) == []
-
-
 def test_the_records_are_where_spark_would_put_them(checkpoint, store):
     checkpoint.create_pipeline(the_pipeline())
     run_batches(checkpoint, 2)
@@ -51,31 +44,6 @@ def test_the_records_are_where_spark_would_put_them(checkpoint, store):
         "reports/1.json",
         "backfills/start-5-ab/offsets/0.json",
     }
-
-
-def test_a_batch_is_open_until_it_is_committed_and_then_moves_the_cursor(checkpoint):
-    checkpoint.create_offset(an_offset(0))
-    assert checkpoint.look().opened == an_offset(0)
-    assert checkpoint.look().cursor is None
-    checkpoint.create_commit(a_commit(0))
-    assert checkpoint.look().opened is None
-    assert checkpoint.look().cursor == Cursor(batch_number=0, snapshot_id=BIG)
-    checkpoint.create_offset(an_offset(1))
-    assert checkpoint.look().opened == an_offset(1)
-    assert checkpoint.look().cursor == Cursor(batch_number=0, snapshot_id=BIG)
-    assert checkpoint.committed(0) == a_commit(0)
-    assert checkpoint.committed(1) is None
-
-
-def test_the_loser_of_a_race_adopts_the_winner(checkpoint, store):
-    loser = Checkpoint(store)
-    assert checkpoint.create_pipeline(the_pipeline()) == the_pipeline()
-    assert loser.create_pipeline(the_pipeline(name="other")) == the_pipeline()
-    first = an_offset(0, warnings=("first",))
-    assert checkpoint.create_offset(first) == first
-    assert loser.create_offset(an_offset(0, warnings=("second",))) == first
-    assert checkpoint.create_commit(a_commit(0)) == a_commit(0)
-    assert loser.create_commit(a_commit(0, route="insert_only")) == a_commit(0)
 
 
 def test_a_batch_is_not_opened_over_an_open_one_and_the_error_names_that(checkpoint, store):
@@ -166,17 +134,6 @@ def test_a_store_that_does_not_answer_is_no_empty_checkpoint(store):
             look(Checkpoint(FaultyStore(store, Fault())))
     with pytest.raises(TransientError):
         Checkpoint(FaultyStore(store, Fault(operation="get"))).look()
-
-
-def test_a_backfill_has_a_checkpoint_of_its_own(checkpoint, store):
-    run_batches(checkpoint, 2)
-    backfill = checkpoint.backfill("start-5-ab")
-    assert backfill.url == f"{store.url}/backfills/start-5-ab"
-    assert backfill.look().cursor is None
-    backfill.create_offset(an_offset(0))
-    backfill.create_commit(a_commit(0))
-    assert checkpoint.latest_batch() == 1
-    assert checkpoint.backfill("start-5-cd").latest_batch() is None
 
 
 def test_the_first_report_of_a_batch_counts_whatever_a_zombie_brings_later(checkpoint):

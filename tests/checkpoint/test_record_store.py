@@ -34,8 +34,8 @@ def test_a_copied_record_is_recognized_by_its_batch_number(store):
     records = RecordStore(store)
     records.create(an_offset(3), "offsets/3.json")
     store.put("offsets/4.json", store.get("offsets/3.json"))
-    with pytest.raises(TerminalError, match=r"a%20b%25/offsets/4\.json is of batch 3: it was copied"):
-        records.load(OffsetRecord, "offsets/4.json", batch_number=4)
+    with pytest.raises(TerminalError, match=r"a%20b%25/offsets/4\.json has the number 3: it was copied"):
+        records.load(OffsetRecord, "offsets/4.json", number=4)
 
 
 def test_a_record_removed_after_the_race_is_an_error_that_says_run_again(store):

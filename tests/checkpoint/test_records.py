@@ -41,7 +41,7 @@ def load(data):
     """The offset that a checkpoint finds in a document."""
     store = MemoryStore()
     store.put(KEY, data)
-    return RecordStore(store).load(OffsetRecord, KEY, batch_number=3)
+    return RecordStore(store).load(OffsetRecord, KEY, number=3)
 
 
 @pytest.mark.parametrize("name", WRITTEN)

@@ -77,15 +77,13 @@ class LostNode:
 
 def lost_nodes(damaged: Iterable[CorruptMapOutputError]) -> tuple[LostNode, ...]:
     """Lost nodes by address. Each map output counts once."""
-    outputs: dict[str, set[tuple[int, int]]] = {}
-    reasons: dict[str, str] = {}
-    for damage in damaged:
-        for node in damage.nodes or ():
-            outputs.setdefault(node.address, set()).update(node.outputs)
-            reasons.setdefault(node.address, node.reason)
+    nodes = [node for damage in damaged for node in damage.nodes or ()]
+    outputs = {address: set[tuple[int, int]]() for address in sorted({node.address for node in nodes})}
+    for node in nodes:
+        outputs[node.address].update(node.outputs)
+    reasons = {node.address: node.reason for node in reversed(nodes)}
     return tuple(
-        LostNode(address=address, map_outputs=len(outputs[address]), reason=reasons[address])
-        for address in sorted(outputs)
+        LostNode(address=address, map_outputs=len(found), reason=reasons[address]) for address, found in outputs.items()
     )
 
 

@@ -6,10 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
-from icefloe.batch.context.references import (
-    BatchReference,
-    table_files,
-)
+from icefloe.batch.context.references import BatchReference, table_files
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.task_attempt import TaskAttempt
 from icefloe.batch.deliver.deliver_batch import deliver_batch
@@ -20,7 +17,6 @@ from icefloe.batch.phase_record import (
     PhaseTally,
     TaskOutcome,
     TrackedApplication,
-    recorded_phase,
     require_success,
 )
 from icefloe.batch.reduce.coalesce_map_outputs import (
@@ -144,12 +140,7 @@ def run_phase(
     files, is_done = TableFiles(running, reference), False
     while not is_done:
         try:
-            with (
-                running.naming_the_way_out(),
-                running.fenced(),
-                recorded_phase(running.written, phase, application=application) as tally,
-                tally.counting(running.requests),
-            ):
+            with running.recording(phase, application) as tally:
                 task_reference = reference.for_tasks(running.plan)
                 tasks = _Tasks(folder=running.folder, reference=task_reference, files=files, engine=engine, tally=tally)
                 tasks.run(phase)
@@ -257,10 +248,5 @@ def run_coalesce(reference: BatchReference) -> Coalesced:
     """
     running = reference.open()
     inputs = MapInputs.of(running.folder, table_files(running.plan, reference))
-    with (
-        running.naming_the_way_out(),
-        running.fenced(),
-        recorded_phase(running.written, FlowTask.COALESCE) as tally,
-        tally.counting(running.requests),
-    ):
+    with running.recording(FlowTask.COALESCE) as tally:
         return coalesce_map_outputs(inputs, tally, new_name=reference.surroundings.new_name)

@@ -1,6 +1,6 @@
 """``reports/<batch>.json``: the figures of a batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -58,18 +58,15 @@ class Distribution:
             return None
         ascending = sorted(values.values())
         largest = sorted(values.items(), key=lambda item: (-item[1], item[0]))[:_EXTREMES]
+        minimum, p25, median, p75, maximum = (ascending[(len(ascending) - 1) * each // 4] for each in range(5))
         return cls(
-            minimum=ascending[0],
-            p25=_quartile(ascending, 1),
-            median=_quartile(ascending, 2),
-            p75=_quartile(ascending, 3),
-            maximum=ascending[-1],
+            minimum=minimum,
+            p25=p25,
+            median=median,
+            p75=p75,
+            maximum=maximum,
             largest=tuple(Extreme(number=number, value=value) for number, value in largest),
         )
-
-
-def _quartile(ascending: Sequence[float], quarters: int) -> float:
-    return ascending[(len(ascending) - 1) * quarters // 4]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from icefloe.checkpoint.protocol import BatchState
 from icefloe.checkpoint.record_store import (
     BACKFILLS,
     PIPELINE,
+    RESTORE,
     STATUS,
     RecordStore,
     backfill_prefix,
@@ -95,12 +96,6 @@ def _range(record: OffsetRecord | CommitRecord) -> str:
     return f"after {record.after_snapshot_id} up to {record.up_to_snapshot_id}{files}"
 
 
-_RESTORE: Final = (
-    "restore it from the store's versions or a backup and let no rule expire its objects, or start again under "
-    "another name and sink.path"
-)
-
-
 class Checkpoint:
     """Records of a pipeline, or of a backfill of it, created only if absent: the first writer counts.
 
@@ -173,17 +168,7 @@ class Checkpoint:
     def owner(self) -> OwnerRecord | None:
         """The last owner; None before the first batch."""
         number = self._records.last_number(owner_key)
-        if number is None:
-            return None
-        key = owner_key(number)
-        record = self._records.load(OwnerRecord, key)
-        if record is None or record.number != number:
-            raise TerminalError(
-                f"the checkpoint record {self._records.url_of(key)} is gone, or has another number inside; restore it",
-                url=self.url,
-                key=key,
-            )
-        return record
+        return None if number is None else self._records.known(OwnerRecord, owner_key(number), number=number)
 
     def claim_for(self, writer: Writer, *, takes_over: bool = False, new_id: str | None = None) -> OwnerRecord:
         """Makes sure that a writer may write; a checkpoint of nobody in particular becomes the writer's.
@@ -222,18 +207,11 @@ class Checkpoint:
 
     def offset(self, batch_number: int) -> OffsetRecord | None:
         """Offset record of a batch; None if it was never opened."""
-        return self._records.load(OffsetRecord, offset_key(batch_number), batch_number=batch_number)
+        return self._records.load(OffsetRecord, offset_key(batch_number), number=batch_number)
 
     def known_offset(self, batch_number: int) -> OffsetRecord:
         """Offset record of a batch that was opened; `TerminalError` if it is gone."""
-        offset = self.offset(batch_number)
-        if offset is None:
-            raise TerminalError(
-                f"the checkpoint record {self._records.url_of(offset_key(batch_number))} has disappeared; {_RESTORE}",
-                url=self.url,
-                key=offset_key(batch_number),
-            )
-        return offset
+        return self._records.known(OffsetRecord, offset_key(batch_number), number=batch_number)
 
     def create_offset(self, record: OffsetRecord) -> OffsetRecord:
         """Opens a batch; returns the record that counts, which another run may have written.
@@ -255,7 +233,7 @@ class Checkpoint:
             if (is_committed or has_later) and not self._is_opened(number):
                 raise TerminalError(
                     f"batch {number} of {self.url} cannot be opened: it or a later batch was open before, but "
-                    f"{self._records.url_of(offset_key(number))} is gone; {_RESTORE}",
+                    f"{self._records.url_of(offset_key(number))} is gone; {RESTORE}",
                     url=self.url,
                     key=offset_key(number),
                 )
@@ -272,7 +250,7 @@ class Checkpoint:
 
     def committed(self, batch_number: int) -> CommitRecord | None:
         """Commit record of a batch; None if it is open or was never opened."""
-        return self._records.load(CommitRecord, commit_key(batch_number), batch_number=batch_number)
+        return self._records.load(CommitRecord, commit_key(batch_number), number=batch_number)
 
     def last_delivered(self, *, before: int) -> int | None:
         """Number of the last delivered batch before a given one; None if there is none since the pipeline began.
@@ -355,7 +333,7 @@ class Checkpoint:
         key = commit_key(before) if self._is_opened(before) else offset_key(before)
         raise TerminalError(
             f"batch {number} of {self.url} cannot follow batch {before}: {self._records.url_of(key)} is missing, but "
-            f"batches are numbered without gaps; {_RESTORE}",
+            f"batches are numbered without gaps; {RESTORE}",
             url=self.url,
             key=key,
         )

@@ -84,6 +84,10 @@ def backfill_prefix(backfill_id: str) -> str:
 Record = TypeVar("Record", PipelineRecord, OwnerRecord, OffsetRecord, CommitRecord)
 
 _MOST_RECORDS: Final = 2**32
+RESTORE: Final = (
+    "restore it from the store's versions or a backup and let no rule expire its objects, or start again under "
+    "another name and sink.path"
+)
 
 
 class RecordStore:
@@ -113,18 +117,27 @@ class RecordStore:
 
         return last_present(is_present)
 
-    def load(self, kind: type[Record], key: str, *, batch_number: int | None = None) -> Record | None:
-        """A record; None if there is none. `TerminalError` if it is damaged, or is of another batch than its key."""
+    def load(self, kind: type[Record], key: str, *, number: int | None = None) -> Record | None:
+        """A record; None if there is none. `TerminalError` if it is damaged, or has another number than its key."""
         data = self.store.find(key)
         if data is None:
             return None
         record = self._read(kind, data, key)
-        found = _batch_number(record)
-        if found != batch_number:
+        found = _number(record)
+        if found != number:
             raise TerminalError(
-                f"the checkpoint record {self.url_of(key)} is of batch {found}: it was copied there or damaged",
+                f"the checkpoint record {self.url_of(key)} has the number {found}: it was copied there or damaged",
                 url=self.store.url,
                 key=key,
+            )
+        return record
+
+    def known(self, kind: type[Record], key: str, *, number: int) -> Record:
+        """A record that was created; `TerminalError` if it is gone."""
+        record = self.load(kind, key, number=number)
+        if record is None:
+            raise TerminalError(
+                f"the checkpoint record {self.url_of(key)} has disappeared; {RESTORE}", url=self.store.url, key=key
             )
         return record
 
@@ -136,7 +149,7 @@ class RecordStore:
         as_read = self._read(type(record), data, key)
         if self.store.create(key, data):
             return as_read
-        winner = self.load(type(record), key, batch_number=_batch_number(record))
+        winner = self.load(type(record), key, number=_number(record))
         if winner is None:
             raise TerminalError(
                 f"the checkpoint record {self.url_of(key)} was removed as this run was about to create it; run again",
@@ -149,8 +162,13 @@ class RecordStore:
         return load_document(kind, data, what=f"the checkpoint record {self.url_of(key)}")
 
 
-def _batch_number(record: PipelineRecord | OwnerRecord | OffsetRecord | CommitRecord) -> int | None:
-    return None if isinstance(record, (PipelineRecord, OwnerRecord)) else record.batch_number
+def _number(record: PipelineRecord | OwnerRecord | OffsetRecord | CommitRecord) -> int | None:
+    match record:
+        case PipelineRecord():
+            return None
+        case OwnerRecord():
+            return record.number
+    return record.batch_number
 
 
 def last_present(is_present: Callable[[int], bool]) -> int | None:

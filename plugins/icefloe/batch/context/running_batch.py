@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from icefloe.batch.context.batch_folder import BatchFolder
+from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.log import Checkpoint
@@ -107,7 +108,18 @@ class RunningBatch:
             yield
 
     @contextmanager
-    def naming_the_way_out(self) -> Iterator[None]:
+    def recording(self, phase: str, application: TrackedApplication | None = None) -> Iterator[PhaseTally]:
+        """`fenced`, with a record of an attempt of a phase, to which the block's requests are added."""
+        with (
+            self._naming_the_way_out(),
+            self.fenced(),
+            recorded_phase(self.written, phase, application=application) as tally,
+            tally.counting(self.requests),
+        ):
+            yield tally
+
+    @contextmanager
+    def _naming_the_way_out(self) -> Iterator[None]:
         """Adds the command that gives the batch up to the sentence that says which file of the table is gone.
 
         Code that opens a file cannot know of a batch: `read_changes` has none.

@@ -20,7 +20,6 @@ from icefloe.batch.phase_record import (
     PhaseTally,
     TaskOutcome,
     TrackedApplication,
-    recorded_phase,
     require_success,
 )
 from icefloe.batch.plan_document import begun_key, delivery_key
@@ -50,11 +49,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
     """
     started = time.monotonic()
     running = reference.open()
-    with (
-        running.fenced(),
-        recorded_phase(running.written, Phase.DELIVER, application=application) as tally,
-        tally.counting(running.requests),
-    ):
+    with running.recording(Phase.DELIVER, application) as tally:
         records = DeliveryRecords(running.folder.store)
         prove_and_publish(running)
         manifest = running.folder_of_changes.manifest(running.plan.batch_number)

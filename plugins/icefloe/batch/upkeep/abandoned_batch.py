@@ -11,7 +11,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.protocol import BatchState
-from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending, OffsetRecord
+from icefloe.checkpoint.records import BatchOutcome, Ending, OffsetRecord
 from icefloe.errors import TerminalError, TransientError
 from icefloe.pipeline.model import ChangesPlace
 from icefloe.sinks.manifest import BatchSummary
@@ -158,11 +158,3 @@ class AbandonedBatch(BatchEnd):
         # What a run published of the batch right before this stays visible: readers drop it at the load that comes.
         try_to_show_ends(places, up_to=number)
         try_to_clean_up(places.reference(self.offset))
-
-
-def is_given_up(places: PipelinePlaces, commit: CommitRecord) -> bool:
-    """True if a batch was given up half delivered: it has staged changes, or its staged files are gone."""
-    if commit.outcome is not BatchOutcome.ABANDONED:
-        return False
-    whole = places.folder_of_changes.whole(commit.batch_number)
-    return whole is None or whole.rows > 0

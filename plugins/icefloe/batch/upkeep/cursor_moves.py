@@ -19,7 +19,7 @@ from icefloe.batch.open.recorded_pipeline import (
     refuse_other_meaning,
 )
 from icefloe.batch.status import PipelineStatus
-from icefloe.batch.upkeep.abandoned_batch import AbandonedBatch, BatchStateError, is_given_up
+from icefloe.batch.upkeep.abandoned_batch import AbandonedBatch, BatchStateError
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending, OffsetRecord, PipelineRecord
@@ -231,6 +231,11 @@ def _holds_rows(session: PipelineSession, cursor: Cursor) -> bool:
     """True if the sink may hold rows, though the cursor is at the beginning."""
     for number in range(cursor.batch_number, -1, -1):
         commit = session.checkpoint.committed(number)
-        if commit is None or commit.outcome is BatchOutcome.DELIVERED or is_given_up(session, commit):
+        if commit is None or commit.outcome is BatchOutcome.DELIVERED:
             return True
+        if commit.outcome is BatchOutcome.ABANDONED:
+            whole = session.folder_of_changes.whole(number)
+            # Given up half delivered: it has staged changes, or its staged files are gone.
+            if whole is None or whole.rows > 0:
+                return True
     return False

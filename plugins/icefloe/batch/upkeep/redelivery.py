@@ -104,10 +104,8 @@ class Redelivery:
             # A backfill has an owner of its own, so a sink refuses it that has later batches of its pipeline.
             sink.claim(batch.origin)
             begun = sink.begin(batch)
-            if sink.commits_once:
-                deliveries = [sink.deliver(batch, begun, StagedPart.whole(parts))]
-            else:
-                deliveries = engine.map(partial(self._deliver_part, batch, begun, parts), range(len(parts)))
+            numbers = range(1 if sink.commits_once else len(parts))
+            deliveries = engine.map(partial(self._deliver_part, batch, begun, parts), numbers)
             sink.finish(batch, begun, deliveries)
         logger.info("batch %d of %s: delivered once more", number, self.pipeline)
         return deliveries

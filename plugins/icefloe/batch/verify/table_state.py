@@ -28,20 +28,17 @@ from icefloe.iceberg.step import LoadPart, Step
 __all__ = ["committed_batches", "rows_at"]
 
 
-def since_last_start(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
-    """Since the last load or placing of the cursor: earlier changes have no end state to compare with."""
+def since_last_load(batches: Sequence[CommitRecord], *, or_move: bool = False) -> Sequence[CommitRecord]:
+    """The batches from the last one at which readers drop what they hold; all if there is none.
+
+    With ``or_move`` from the last placing of the cursor, too: earlier changes have no end state to compare with.
+    """
     starts = [
         index
         for index, batch in enumerate(batches)
-        if batch.after_snapshot_id is None or batch.outcome is BatchOutcome.CURSOR_SET
+        if batch.after_snapshot_id is None or (or_move and batch.outcome is BatchOutcome.CURSOR_SET)
     ]
     return batches[starts[-1] :] if starts else batches
-
-
-def since_last_load(batches: Sequence[CommitRecord]) -> Sequence[CommitRecord]:
-    """The batches from the last one at which readers drop what they hold; all if there is none."""
-    begun = [index for index, batch in enumerate(batches) if batch.after_snapshot_id is None]
-    return batches[begun[-1] :] if begun else batches
 
 
 def committed_batches(session: PipelineSession) -> list[CommitRecord]:

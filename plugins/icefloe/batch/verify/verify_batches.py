@@ -18,7 +18,7 @@ from icefloe.batch.verify.table_state import (
     TableState,
     committed_batches,
     delivered_shape,
-    since_last_start,
+    since_last_load,
 )
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.changes.hash_index import HashSlice
@@ -183,7 +183,7 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
     recorded = session.checkpoint.look().pipeline
     if recorded is not None:
         refuse_other_meaning(session, recorded)
-    batches = since_last_start(committed_batches(session))
+    batches = since_last_load(committed_batches(session), or_move=True)
     for each in batches:
         History.of(session.table).require_same(each.end.snapshot)
     if batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None:

@@ -29,7 +29,7 @@ from icefloe.batch.verify.table_state import (
     TableState,
     committed_batches,
     delivered_shape,
-    since_last_start,
+    since_last_load,
 )
 from icefloe.batch.verify.verify_batches import missing_manifests
 from icefloe.changes.columns import ChangeType
@@ -77,7 +77,7 @@ class _Comparison:
         History.of(session.table).require_same(cursor.snapshot)
         self._session, self._sink, self._position = session, sink, view.position
         self._snapshot_id = cursor.snapshot_id
-        self._batches = since_last_start(committed_batches(session))
+        self._batches = since_last_load(committed_batches(session), or_move=True)
         # A pipeline of inserts alone has committed a batch that removes rows only if it left some of its steps out.
         is_reduced = session.pipeline.changes == "append_only"
         self._reduced = [batch for batch in self._batches if is_reduced and ChangeType.removed_rows(batch.counts)]
@@ -280,7 +280,7 @@ class _Comparison:
             return True
         if now.opened is not None and now.opened.spec.after_snapshot_id is None:
             return True
-        return since_last_start(committed_batches(self._session))[0].batch_number != self._rows.first_batch
+        return since_last_load(committed_batches(self._session), or_move=True)[0].batch_number != self._rows.first_batch
 
     def _state(self, snapshot_id: int | None) -> TableState:
         return TableState.at(self._session, self._shape, snapshot_id)
