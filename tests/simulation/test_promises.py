@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulation.delivered import require_delivered, require_nothing_late, require_nothing_left
+from simulation.delivered import require_delivered, require_nothing_left
 from simulation.held import IndexPromises
 from simulation.promises import BrokenPromiseError, Places, Promises, is_path
 from simulation.simulation import checkpoint_of, delivered_before, deployment_of
@@ -19,7 +19,6 @@ KEYS = (("initial_load", "from_earliest"), ("max_steps_per_batch", 1))
 CHECKPOINT = "storage/checkpoints/events"
 FOLDER = "storage/shuffle/events/c1/3"
 OPEN = {("c1", 3): ""}
-RECORD = json.dumps({"attempt": "a" * 32}).encode()
 Objects = dict[str, bytes]
 
 
@@ -62,13 +61,6 @@ def up_to(objects: Objects, number: int) -> str:
     return str(document(objects, f"{CHECKPOINT}/commits/{number}.json")["ending"]["cursor"]["snapshot_id"])
 
 
-@pytest.mark.parametrize("name", ["pipeline.json", "offsets/1.json", "commits/0.json", "owners/0.json"])
-def test_a_record_that_changes_or_goes_breaks_a_promise(objects: Objects, name: str) -> None:
-    for after in (b"{}", None):
-        with pytest.raises(BrokenPromiseError, match="changed the record"):
-            see(dict(objects), f"{CHECKPOINT}/{name}", after)
-
-
 def test_a_batch_that_does_not_go_on_where_the_one_before_ended_breaks_a_promise(objects: Objects) -> None:
     first, last = up_to(objects, 0), up_to(objects, 2)
     key = f"{CHECKPOINT}/commits/3.json"
@@ -102,44 +94,6 @@ def test_a_cursor_goes_back_only_where_the_table_was_rolled_back_and_only_once()
     assert not is_path(states, heads, path(other, fourth))
     moved = [*path(fourth), {"route": "cursor_set", "up_to_snapshot_id": str(first)}, *path(second)]
     assert is_path(states, states.main[:4], moved)
-
-
-def test_a_record_of_somebody_who_never_owned_the_checkpoint_breaks_a_promise(objects: Objects) -> None:
-    offset = edited(objects, f"{CHECKPOINT}/offsets/2.json", opened_by={"owner": "theirs"})
-    with pytest.raises(BrokenPromiseError, match="never owned the checkpoint"):
-        see(dict(objects), f"{CHECKPOINT}/offsets/3.json", offset)
-    theirs = edited(objects, f"{CHECKPOINT}/owners/0.json", number=1, writer={"owner": "theirs"})
-    see(objects, f"{CHECKPOINT}/owners/1.json", theirs)
-    see(objects, f"{CHECKPOINT}/offsets/3.json", offset)
-    with pytest.raises(BrokenPromiseError, match="somebody took the checkpoint of theirs"):
-        see(objects, f"{CHECKPOINT}/owners/2.json", theirs)
-
-
-@pytest.mark.parametrize(
-    "name", ["plan.json", "tasks/0123456789abcdef.json", "ranges.json", "0.0", "0.0.void", "results/0.json"]
-)
-def test_a_file_that_an_open_batch_needs_may_neither_change_nor_go(objects: Objects, name: str) -> None:
-    objects[f"{FOLDER}/{name}"] = RECORD
-    for after in (None, b"other"):
-        with pytest.raises(BrokenPromiseError, match="of an open batch"):
-            see(dict(objects), f"{FOLDER}/{name}", after)
-    see(objects, f"{FOLDER}/{name}", RECORD)
-
-
-def test_a_manifest_and_what_it_names_stay(objects: Objects) -> None:
-    manifest = "changes/batch=1/_manifest.json"
-    [part, *_] = document(objects, manifest)["parts"]
-    named = f"changes/batch=1/{part['names'][0]}"
-    with pytest.raises(BrokenPromiseError, match="which a manifest names"):
-        see(dict(objects), named, None)
-    with pytest.raises(BrokenPromiseError, match="changed the manifest"):
-        see(dict(objects), manifest, b"{}")
-    content = objects.pop(manifest)
-    objects[named] = objects[named][:-1]
-    with pytest.raises(BrokenPromiseError, match="gone or cut"):
-        see(dict(objects), manifest, content)
-    # Batch 2 has arrived as well: what batch 1 was counts no more, where nobody keeps it.
-    see(objects, manifest, content, keeps=False)
 
 
 def lose_a_part(manifest: dict[str, Any]) -> None:
@@ -190,15 +144,6 @@ def test_files_that_are_left_are_seen(objects: Objects, key: str) -> None:
     objects[key] = b""
     with pytest.raises(BrokenPromiseError, match="1 objects are left"):
         require_nothing_left(Places(objects=objects))
-
-
-def test_files_that_a_late_run_leaves_of_a_batch_that_is_over_are_seen(objects: Objects) -> None:
-    checkpoint_id = document(objects, f"{CHECKPOINT}/commits/1.json")["checkpoint_id"]
-    objects[f"storage/shuffle/events/{checkpoint_id}/3/plan.json"] = b""
-    require_nothing_late(Places(objects=objects))
-    objects[f"storage/shuffle/events/{checkpoint_id}/1/plan.json"] = b""
-    with pytest.raises(BrokenPromiseError, match="nobody takes it back"):
-        require_nothing_late(Places(objects=objects))
 
 
 ONE_BY_ONE = (("initial_load", "full"), ("max_steps_per_batch", 1))
