@@ -1,8 +1,8 @@
-"""An opened data file: the contract of all formats, its rows in the table's schema, and projections."""
+"""An opened data file: the contract of all formats, its rows in the table's schema, and kept projections."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, Protocol
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.iceberg.data_file import Constant
-from icefloe.iceberg.schemas.file_columns import FileColumn
+from icefloe.iceberg.schemas.file_columns import FileColumn, file_columns
 from icefloe.iceberg.schemas.projection import Projection, plan_projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
@@ -88,16 +88,36 @@ class ProjectedFile:
             start += batch.num_rows
 
 
-def kept_projections() -> Callable[..., Projection]:
-    """Plans projections, and keeps the last few."""
-    return lru_cache(maxsize=8)(_projection)
+_KEPT_SCHEMAS: Final = 8
+_Made = tuple[tuple[FileColumn, ...], Projection]
+_MadeFor = tuple[TableSchema, pa.Schema, Mapping[str, Constant]]
 
 
-def _projection(
-    columns: tuple[FileColumn, ...],
-    schema: TableSchema,
-    constants: frozenset[tuple[str, Constant]],
-    *,
-    keep_dictionaries: bool,
-) -> Projection:
-    return plan_projection(columns, schema.columns, dict(constants), keep_dictionaries=keep_dictionaries)
+class KeptProjections:
+    """The last projection of each of a few schemas, for one thread."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, bool], tuple[_MadeFor, _Made]] = OrderedDict()
+
+    def of(
+        self,
+        file_schema: pa.Schema,
+        schema: TableSchema,
+        constants: Mapping[str, Constant],
+        *,
+        keep_dictionaries: bool,
+    ) -> _Made:
+        """The columns of a file, and their projection; see `plan_projection`."""
+        # A schema is kept with its projection, so no other one gets its id.
+        key = id(schema), keep_dictionaries
+        if key in self._kept:
+            (_, of_schema, of_constants), made = self._kept[key]
+            # Field ids are in the metadata of the fields.
+            if of_constants == constants and of_schema.equals(file_schema, check_metadata=True):
+                return made
+        columns = file_columns(file_schema, schema.name_mapping)
+        made = columns, plan_projection(columns, schema.columns, constants, keep_dictionaries=keep_dictionaries)
+        self._kept[key] = (schema, file_schema, constants), made
+        if len(self._kept) > _KEPT_SCHEMAS:
+            self._kept.popitem(last=False)
+        return made

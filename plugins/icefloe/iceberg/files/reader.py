@@ -16,11 +16,9 @@ from icefloe.errors import NotBuiltError, TerminalError, one_line
 from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_data_file
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.files.identical_columns import column_layouts, identical_columns
-from icefloe.iceberg.files.opened_file import OpenedFile, ProjectedFile, kept_projections, selected_columns
+from icefloe.iceberg.files.opened_file import KeptProjections, OpenedFile, ProjectedFile, selected_columns
 from icefloe.iceberg.files.parquet_file import DictionaryBound, ParquetRows, compressed_bytes, dictionary_bytes
 from icefloe.iceberg.files.parquet_footer import KeptFooters, read_footer
-from icefloe.iceberg.schemas.file_columns import file_columns
-from icefloe.iceberg.schemas.projection import Projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
 from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder
@@ -70,7 +68,7 @@ class FileReader:
     decoded: Callable[[DataFile | DeleteFile, pa.RecordBatch], None] | None = None
     bound: DictionaryBound | None = None
     footers: KeptFooters = field(default_factory=KeptFooters, repr=False)
-    projections: Callable[..., Projection] = field(default_factory=kept_projections, repr=False)
+    projections: KeptProjections = field(default_factory=KeptProjections, repr=False)
 
     def rows(
         self, file: DataFile | DeleteFile, schema: TableSchema, *, dictionary_columns: bool = False
@@ -155,9 +153,9 @@ class FileReader:
                         f"metadata says {file.record_count}: the file was replaced or the metadata is wrong; restore "
                         "the file"
                     )
-                found = file_columns(rows.schema, schema.name_mapping)
-                projection = self.projections(
-                    found, schema, frozenset(file.constants.items()), keep_dictionaries=dictionary_columns
+                projections = self.projections if isinstance(file, DataFile) else KeptProjections()
+                found, projection = projections.of(
+                    rows.schema, schema, file.constants, keep_dictionaries=dictionary_columns
                 )
                 columns, places = selected_columns(
                     rows.schema.names, projection.positions, dots_are_paths=isinstance(rows, ParquetRows)

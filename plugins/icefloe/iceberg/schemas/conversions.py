@@ -74,7 +74,7 @@ class Parent:
     """The parent of fields: one struct, list or batch.
 
     Attributes:
-        field: by its position; null wherever the parent is.
+        field: by its position; a struct is null wherever the parent is.
         validity: rows in which the parent exists; None: all.
     """
 
@@ -127,10 +127,15 @@ class StructStep:
     fields: Sequence[Field]
 
     def __call__(self, array: pa.Array) -> pa.Array:
-        # optional a { required b { optional c } }:  where a is null, b is not null in the file, because it is required,
-        # and c has no value. Flattened, b is null there too, so c is not taken for a value that is missing in b.
         validity = array.is_valid() if array.null_count else None
-        inner = Parent(field=array.flatten().__getitem__, num_rows=len(array), validity=validity)
+
+        def child(position: int) -> pa.Array:
+            # optional a { required b { optional c } }:  where a is null, b is not null in the file, because it is
+            # required, and c has no value. Flattened, b is null there too, so c is not taken for a missing value.
+            found = array.field(position)
+            return array.flatten()[position] if validity is not None and pa.types.is_struct(found.type) else found
+
+        inner = Parent(field=child, num_rows=len(array), validity=validity)
         children = [field.read(inner) for field in self.fields]
         mask = array.is_null() if array.null_count or not children else None
         return pa.StructArray.from_arrays(children, fields=list(self.target), mask=mask)
@@ -138,16 +143,20 @@ class StructStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListStep:
-    """Null lists stay null, empty ones empty; of every list layout, also in slices."""
+    """Null lists stay null, empty ones empty."""
 
     target: pa.DataType
     element: Field
 
     def __call__(self, array: pa.Array) -> pa.Array:
-        # By lengths: pyarrow 26 casts large list views to damaged arrays.
-        lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
-        offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
-        values = array.flatten()
+        if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+            offsets, start, stop = _rebased(array, pa.int64())
+            values = array.values.slice(start, stop - start)
+        else:
+            # By lengths: pyarrow 26 casts large list views to damaged arrays.
+            lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
+            offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+            values = array.flatten()
         elements = self.element.read(Parent(field=lambda _: values, num_rows=len(values)))
         return pa.LargeListArray.from_arrays(offsets, elements, type=self.target, mask=_mask(array))
 
@@ -161,13 +170,20 @@ class MapStep:
     value: Field
 
     def __call__(self, array: pa.Array) -> pa.Array:
-        # Of [a b] [c] [d e f], a slice with the last two maps:  offsets 2 3 6, entries 2 to 6, offsets from zero 0 1 4.
-        offsets = array.offsets
-        start, stop = offsets[0].as_py(), offsets[-1].as_py()
+        offsets, start, stop = _rebased(array, pa.int32())
         keys, items = (entries.slice(start, stop - start) for entries in (array.keys, array.items))
         values = self.value.read(Parent(field=lambda _: items, num_rows=len(items)))
-        offsets = pc.subtract(offsets, start)
         return pa.MapArray.from_arrays(offsets, self.key(keys), values, type=self.target, mask=_mask(array))
+
+
+def _rebased(array: pa.Array, offset_type: pa.DataType) -> tuple[pa.Array, int, int]:
+    """An array may be a slice of a larger one."""
+    # Of [a b] [c] [d e f], a slice with the last two lists:  offsets 2 3 6, children 2 to 6, offsets from zero 0 1 4.
+    offsets = array.offsets.cast(offset_type)
+    start, stop = offsets[0].as_py(), offsets[-1].as_py()
+    if start or offsets.offset:
+        offsets = pc.subtract(offsets, start)
+    return offsets, start, stop
 
 
 def _mask(array: pa.Array) -> pa.BooleanArray | None:
