@@ -31,6 +31,9 @@ def bucket() -> str:
 
 
 class TestTable(StoreContract):
+    large_bytes = 3 * 2**19
+    """Larger than an item and than a chunk."""
+
     @pytest.fixture
     def store(self, dynamodb: Dynamodb, bucket: str) -> Store:
         return open_store(f"dynamodb://{TABLE}/{bucket}", options=dynamodb.access)
