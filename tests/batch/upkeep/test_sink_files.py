@@ -60,8 +60,11 @@ def test_the_output_of_a_backfill_is_judged_by_the_checkpoint_of_the_backfill(wo
     workshop.deliver()
     backfill_id = next((workshop.folder / "changes/_backfills").iterdir()).name
     stray(workshop.folder / f"changes/_backfills/{backfill_id}/batch=0")
+    trial = workshop.folder / f"changes/_backfills/{backfill_id}/_probe-0"
+    trial.touch()
+    aged(trial)
     before = workshop.changes(backfill_id=backfill_id)
-    assert swept(workshop.storage) == 1
+    assert swept(workshop.storage) == 2
     assert workshop.changes(backfill_id=backfill_id) == before
 
 

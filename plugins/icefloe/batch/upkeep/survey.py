@@ -30,7 +30,7 @@ __all__ = ["Leftover", "survey_storage"]
 
 _IN_SHUFFLE: Final = re.compile(r"(?P<owner>[A-Za-z0-9_-]+/[0-9a-f]{32})/((?P<batch>[^/]+)/)?.+", re.DOTALL)
 _AT_SINK: Final = re.compile(r"(_backfills/(?P<owner>[^/]+)/)?batch=(?P<batch>[0-9]+)/.+", re.DOTALL)
-_TRIAL: Final = re.compile(rf"([^/]+/)?({TRIALS})", re.DOTALL)
+_TRIAL: Final = re.compile(rf"((_backfills/)?[^/]+/)?({TRIALS})", re.DOTALL)
 
 Batches: TypeAlias = Mapping[int | None, Sequence[StoredObject]]
 """Files of one checkpoint by batch number; None: of no batch."""
