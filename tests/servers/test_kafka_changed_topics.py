@@ -8,6 +8,7 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
+from icefloe.sinks.kafka.message_format import Encoder
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import CHANGES, FLIGHTS, LOAD, Staged, inserts
 from support.servers.kafka import Kafka
@@ -70,8 +71,9 @@ def test_a_promotion_that_would_move_keys_is_an_error_until_the_table_is_loaded_
 def at_a_rebuilt_registry(place: KafkaPlace, sink: KafkaSink) -> KafkaSink:
     """The sink of another process, whose registry gives other ids."""
     again = place.sink(**MOCKED)
-    again._format._registry.register("other", {"type": "string"})
-    assert again._format.encoder(LOAD.batch).key_schema_id != sink._format.encoder(LOAD.batch).key_schema_id
+    assert again._format.registry is not None
+    again._format.registry.register("other", {"type": "string"})
+    assert Encoder(again._format, LOAD.batch).key_schema_id != Encoder(sink._format, LOAD.batch).key_schema_id
     return again
 
 

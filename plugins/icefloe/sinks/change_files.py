@@ -72,22 +72,14 @@ class ChangeFiles:
         claim_path(self._store, origin, only_looks=only_looks)
 
     def refuse_other_batch(
-        self,
-        *,
-        pipeline: str,
-        table: str,
-        batch_number: int,
-        after_snapshot_id: int | None,
-        up_to_snapshot_id: int | None,
+        self, origin: Origin, batch_number: int, *, after: int | None, up_to: int | None
     ) -> int | None:
-        """Compare with the manifest of that number, if any; returns its key."""
-        found = self.find(batch_number)
-        if found is None:
+        """Compare with the manifest of that number, if any, by pipeline and snapshot ids; returns its key."""
+        there = self.whole(batch_number)
+        if there is None:
             return None
-        there = found.batch
-        if (there.pipeline, there.table, there.after_snapshot_id, there.up_to_snapshot_id) != (
-            pipeline, table, after_snapshot_id, up_to_snapshot_id,
-        ):  # fmt: skip
+        found = (there.pipeline, there.table, there.after_snapshot_id, there.up_to_snapshot_id)
+        if found != (origin.pipeline, origin.table, after, up_to):
             raise self._in_use(there)
         return there.hash_key
 
@@ -281,13 +273,8 @@ class FilesDelivery(Sink):
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
         """Refuse another batch of that number; see `ChangeFiles`."""
-        self._files.refuse_other_batch(
-            pipeline=batch.origin.pipeline,
-            table=batch.origin.table,
-            batch_number=batch.batch_number,
-            after_snapshot_id=batch.after_snapshot_id,
-            up_to_snapshot_id=batch.up_to_snapshot_id,
-        )
+        after, up_to = batch.after_snapshot_id, batch.up_to_snapshot_id
+        self._files.refuse_other_batch(batch.origin, batch.batch_number, after=after, up_to=up_to)
         return {}
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002

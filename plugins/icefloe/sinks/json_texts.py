@@ -159,7 +159,7 @@ def moment_texts(moments: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         # The text of an instant must not depend on the zone that a column is shown in.
         texts = moment_texts(moments.view(pa.timestamp(kind.unit)))
-        return pc.binary_join_element_wise(texts, pa.scalar("Z", TEXT), pa.scalar("", TEXT))
+        return joined(texts, _text("Z"))
     texts = pc.replace_substring(moments.cast(TEXT), " ", "T")
     # Arrow has no text for years beyond 32767, which Spark writes: it gives "<value out of range: 106751991>".
     is_beyond = pc.fill_null(pc.starts_with(texts, "<"), False)

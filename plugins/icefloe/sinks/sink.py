@@ -79,7 +79,6 @@ class Sink(ABC):
         commits_once: True if a batch arrives by one commit, as in a table. `deliver` is then called once, in the
             driver, with one part of all changes. False if parts arrive one by one, in tasks at once.
         keeps_deletions: True if marks of deleted rows stay, so that no late write brings a row back: `purge`.
-        keeps_dead_letters: True if what is refused for good may be kept: `dead_letters`.
         keeps_written_columns: True if changes keep the columns that they were written with: `read_back_as_written`.
         finds_keys: False if `read_back_as_written` ignores its keys, so that the caller filters.
         wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
@@ -88,7 +87,6 @@ class Sink(ABC):
     keyed: ClassVar[bool]
     commits_once: ClassVar[bool] = False
     keeps_deletions: ClassVar[bool] = False
-    keeps_dead_letters: ClassVar[bool] = False
     keeps_written_columns: ClassVar[bool] = False
     finds_keys: ClassVar[bool] = True
     wants_unique_keys: bool = False
@@ -218,8 +216,8 @@ class Sink(ABC):
         raise NotImplementedError
 
     def dead_letters(self) -> Mapping[int, int]:
-        """Number of letters by batch; empty if no folder is configured."""
-        raise NotImplementedError
+        """Number of letters by batch, of what was refused for good; empty if none are kept."""
+        return {}
 
     @abstractmethod
     def close(self) -> None:

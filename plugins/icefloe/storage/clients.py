@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,17 +46,17 @@ class RemoteClients:
         self._patience_seconds = patience_seconds
         self.silence_seconds = patience_seconds * SILENCE_SHARE
         """Time after which one request for a look is given up."""
-        # `timeout` bounds a whole answer. `read_timeout`, each silence up to the headers, would cut a slow upload.
-        self._looks = self._client("looks")
-        self._uploads: dict[int, stores.ObjectStore] = {}
         self._silence = silence_of(url, endpoint, client_options.get("root_certificate", ""))
+        self._made: dict[tuple[str, int], stores.ObjectStore] = {}
+        # Made at once, so that options that do not fit are found when the store is opened.
+        self._client("looks")
 
     @property
     def looks(self) -> stores.ObjectStore:
         """The client that reads small values, lists and deletes."""
-        return self._briefly if self._silence.is_recent else self._looks
+        return self._client("brief" if self._silence.is_recent else "looks")
 
-    @cached_property
+    @property
     def downloads(self) -> stores.ObjectStore:
         """Reads values of any size: only silence ends a request early."""
         return self._client("downloads")
@@ -65,10 +64,7 @@ class RemoteClients:
     def upload_of(self, size_bytes: int) -> stores.ObjectStore:
         """The client that writes a value of that size in one request."""
         # A client's time is fixed when it is made. By powers of two a few clients serve every size.
-        times = 1 << (max(0, size_bytes - 1) // _UPLOAD_BYTES).bit_length()
-        if times not in self._uploads:
-            self._uploads[times] = self._client("uploads", times=times)
-        return self._uploads[times]
+        return self._client("uploads", times=1 << (max(0, size_bytes - 1) // _UPLOAD_BYTES).bit_length())
 
     @contextmanager
     def heard(self, *, is_look: bool = True) -> Iterator[None]:
@@ -88,16 +84,16 @@ class RemoteClients:
             raise
         self._silence.end()
 
-    @cached_property
-    def _briefly(self) -> stores.ObjectStore:
-        return self._client("brief")
-
     def _client(self, purpose: str, *, times: int = 1) -> stores.ObjectStore:
+        if (purpose, times) in self._made:
+            return self._made[purpose, times]
+        # `timeout` bounds a whole answer. `read_timeout`, each silence up to the headers, would cut a slow upload.
         # The last try may begin after two thirds of the patience and is given up after one more third: at its end.
         retry_timeout = timedelta(seconds=0 if purpose == "brief" else self._patience_seconds * RETRY_SHARE)
         options: Any = {**client_timeouts(purpose, self._patience_seconds, times=times), **self._client_options}
         retries: RetryConfig = {**_RETRIES, "retry_timeout": retry_timeout}
-        return stores.from_url(self._url, config=self._config, client_options=options, retry_config=retries)
+        made = stores.from_url(self._url, config=self._config, client_options=options, retry_config=retries)
+        return self._made.setdefault((purpose, times), made)
 
 
 def client_timeouts(purpose: str, patience_seconds: float, *, times: int = 1) -> Mapping[str, str]:

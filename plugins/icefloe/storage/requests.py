@@ -98,9 +98,7 @@ AT_ONCE: Final = 8
 """A request waits for most of its time; more at once would only fill the queues of small stores."""
 
 
-def map_parallel(
-    call: Callable[[_Item], _Answer], items: Iterable[_Item], *, at_once: int = AT_ONCE, name: str = "icefloe-requests"
-) -> list[_Answer]:
+def map_parallel(call: Callable[[_Item], _Answer], items: Iterable[_Item], *, at_once: int = AT_ONCE) -> list[_Answer]:
     """The results of a call for each item, in their order; a single item takes no thread.
 
     Args:
@@ -112,4 +110,4 @@ def map_parallel(
     work = list(items)
     if at_once < 2 or len(work) < 2:
         return [call(item) for item in work]
-    return map_in_threads(call, work, threads=at_once, name=name)
+    return map_in_threads(call, work, threads=at_once, name="icefloe-requests")

@@ -158,4 +158,4 @@ def test_a_sink_file_without_a_sink_and_a_sink_of_files_are_refused(lab: Deliver
     empty.write_text("sinks: {}\n")
     refused = icefloe("deliver", pipeline, "--batches", "0", "--sink", empty)
     assert refused.code == 65
-    assert "the key sink is missing" in refused.err
+    assert "sink must be a mapping" in refused.err

@@ -44,8 +44,8 @@ def test_of_two_pipelines_with_storages_of_their_own_and_one_path_at_once_the_se
     refuse = ChangeFiles.refuse_other_batch
     delivered: list[Any] = []
 
-    def overtaken(sink: ChangeFiles, **batch: Any) -> None:
-        refuse(sink, **batch)
+    def overtaken(sink: ChangeFiles, *batch: Any, **snapshots: Any) -> None:
+        refuse(sink, *batch, **snapshots)
         monkeypatch.undo()
         workshop.set(storage=f"file://{workshop.folder}/storage", name="events")
         delivered.append(workshop.deliver() if is_planned else workshop.open())

@@ -97,7 +97,9 @@ def answer(code: int) -> str:
 @pytest.mark.parametrize(("status", "body"), [(200, "[]"), (403, answer(40301))], ids=["no subject yet", "no right"])
 def test_a_registry_is_right_though_it_shows_no_subjects(registry: Registry, status: int, body: str) -> None:
     registry.status, registry.body = status, body
-    sink_with(registry.url)._format.check()
+    found = sink_with(registry.url)._format.registry
+    assert found is not None
+    found.check()
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from icefloe.sinks.json_texts import JsonForm
 from icefloe.sinks.kafka.events import event_rows
 from icefloe.sinks.kafka.message_format import Encoder
 from sinks.kafka.staged_changes import Staged
+from sinks.kafka.test_message_format import format_of
 
 BATCH = Staged(
     number=7, parts=[[("UPDATE_BEFORE", 1, "a"), ("UPDATE_AFTER", 1, 'A"'), ("DELETE", 2, None), ("INSERT", 3, "c")]]
@@ -23,14 +23,14 @@ def _noon(monkeypatch):
 
 
 def debezium(staged):
-    encoder = Encoder(staged.batch, JsonForm.DEBEZIUM, is_debezium=True)
+    encoder = Encoder(format_of(), staged.batch)
     [events] = event_rows([staged.rows_of(0)], rows_before=10)
     return encoder.encode(events)
 
 
 def plain(staged):
     [events] = event_rows([staged.rows_of(0)])
-    return Encoder(staged.batch, JsonForm.READABLE, is_debezium=False).encode(events)
+    return Encoder(format_of(envelope="plain"), staged.batch).encode(events)
 
 
 def test_an_update_a_delete_and_an_insert_are_envelopes_of_debezium() -> None:
@@ -58,7 +58,7 @@ def test_hidden_columns_are_in_the_key_only() -> None:
 
 
 def test_a_truncation_names_the_table_and_no_row() -> None:
-    value = json.loads(Encoder(BATCH.batch, JsonForm.DEBEZIUM, is_debezium=True).truncation() or b"")
+    value = json.loads(Encoder(format_of(), BATCH.batch).truncation() or b"")
     assert [value[name] for name in ("op", "before", "after", "transaction")] == ["t", None, None, None]
     assert value["source"] == SOURCE | {
         "ts_ms": 1800000000123, "ts_us": 1800000000123456, "ts_ns": 1800000000123456000, "snapshot_id": "2"

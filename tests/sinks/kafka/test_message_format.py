@@ -11,7 +11,7 @@ import pytest
 
 from icefloe.sinks.kafka.events import event_rows, fixed_types
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
-from icefloe.sinks.kafka.message_format import MessageFormat
+from icefloe.sinks.kafka.message_format import Encoder, MessageFormat, RetainedChanges
 from sinks.kafka.staged_changes import Staged
 from sinks.kafka.test_json_texts import GOLDEN
 
@@ -52,12 +52,12 @@ class Sent:
 
 def format_of(**options):
     checked = KafkaOptions.of({"topic": "flights", "bootstrap_servers": "broker:9092", **options})
-    return MessageFormat(options=checked, clients=KafkaClients.of(checked, {}))
+    return MessageFormat(checked, KafkaClients.of(checked, {}))
 
 
 def sent_by(format_, staged):
     [events] = event_rows([staged.rows_of(0)])
-    messages = format_.encoder(staged.batch).encode(events)
+    messages = Encoder(format_, staged.batch).encode(events)
     pairs = zip(messages.keys, messages.values, strict=True)
     return [Sent(key, value, staged.number) for key, value in pairs]
 
@@ -65,13 +65,13 @@ def sent_by(format_, staged):
 @pytest.mark.parametrize("name", FORMATS)
 def test_all_types_come_back_from_debeziums_envelope(name) -> None:
     format_ = format_of(**FORMATS[name])
-    assert format_.changes(STAGED.schema).rows(sent_by(format_, STAGED)).equals(STAGED.rows_of(0))
+    assert RetainedChanges(format_, STAGED.schema).rows(sent_by(format_, STAGED)).equals(STAGED.rows_of(0))
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_plain_rows_come_back_without_images_of_what_is_gone(name) -> None:
     format_ = format_of(envelope="plain", **FORMATS[name])
-    found = format_.changes(STAGED.schema).rows(sent_by(format_, STAGED))
+    found = RetainedChanges(format_, STAGED.schema).rows(sent_by(format_, STAGED))
     expected = STAGED.rows_of(0)
     assert found.slice(0, 2).equals(expected.take(pa.array([0, 2])))
     assert found.select(["_batch", "_change_type", "_commit_snapshot_id", "id"]).to_pylist()[2] == {
@@ -89,7 +89,7 @@ def of_struct(number: int, *names: str) -> Staged:
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_field_that_a_struct_did_not_have_is_null(name) -> None:
     format_, before, after = format_of(**FORMATS[name]), of_struct(7, "x"), of_struct(8, "x", "y")
-    found = format_.changes(after.schema).rows(sent_by(format_, before))
+    found = RetainedChanges(format_, after.schema).rows(sent_by(format_, before))
     assert found.column("at").to_pylist() == [None, {"x": 7, "y": None}]
 
 
@@ -102,7 +102,7 @@ def test_plain_deletes_have_the_columns_of_their_keys_inside_of_structs(name) ->
         options={"identity": ("at.x", "at.deep.er")},
     )  # fmt: skip
     format_ = format_of(envelope="plain", **FORMATS[name])
-    [found] = format_.changes(staged.schema).rows(sent_by(format_, staged)).select(["at", "n"]).to_pylist()
+    [found] = RetainedChanges(format_, staged.schema).rows(sent_by(format_, staged)).select(["at", "n"]).to_pylist()
     assert found == {"at": {"x": 7, "deep": {"er": "a"}, "y": None}, "n": None}
 
 
@@ -157,6 +157,6 @@ def test_an_avro_message_names_its_schema_as_registries_want_it() -> None:
     [message] = sent_by(format_, Staged(number=7, parts=[[("INSERT", 1, "a")]]))
     assert message.sent_value[:1] == b"\x00"
     number = int.from_bytes(message.sent_value[1:5], "big")
-    schema = json.loads(format_._registry._client.get_schema(number).schema_str)
+    schema = json.loads(format_.registry._client.get_schema(number).schema_str)
     assert (schema["type"], schema["name"]) == ("record", "flights.nyc.flights.Envelope")
-    assert format_._registry._client.get_subjects() == ["flights-key", "flights-value"]
+    assert format_.registry._client.get_subjects() == ["flights-key", "flights-value"]

@@ -35,6 +35,16 @@ def test_a_late_delivery_brings_no_row_back_whose_hard_deletion_is_forgotten() -
     assert [row["id"] for row in rows_of(sink)] == [1, 2]
 
 
+def test_a_batch_does_not_end_after_a_later_one_has_begun() -> None:
+    cluster = FakeCluster()
+    sink, late = (claimed(cluster) for _ in range(2))
+    run(sink, proven(0), ADA)
+    begun = late.begin(proven(1))
+    sink.begin(proven(2))
+    with pytest.raises(SupersededError):
+        late.finish(proven(1), begun, [])
+
+
 @pytest.mark.parametrize("owner", ["checkpoint-2", "checkpoint-3"])
 def test_a_load_after_the_claim_was_lost_counts_as_later_than_all_before(owner: str) -> None:
     """Batch 4 of the second owner was the last one; a third one begins at 0."""

@@ -221,9 +221,6 @@ class _PartsCall:
 
     def finish(self, sink: Sink) -> list[PartDelivery]:
         """Delivers missing parts and those with dead letters of an earlier try, and once more parts that are lost."""
-        if sink.keeps_dead_letters:
-            found = self.records.parts(self.numbers)
-            self.records.forget_parts(each.number for each in found if each is not None and each.dead_letters)
         deliveries = self._delivered()
         try:
             sink.finish(self.task.batch, self.task.begun, deliveries)
@@ -235,9 +232,12 @@ class _PartsCall:
         return deliveries
 
     def _delivered(self) -> list[PartDelivery]:
-        """Delivers what is missing. Errors that retrying cannot fix come first."""
+        """Delivers what is missing or has dead letters. Errors that retrying cannot fix come first."""
         found = self.records.parts(self.numbers)
-        missing = [number for number, delivery in zip(self.numbers, found, strict=True) if delivery is None]
+        self.records.forget_parts(each.number for each in found if each is not None and each.dead_letters)
+        missing = [
+            number for number, each in zip(self.numbers, found, strict=True) if each is None or each.dead_letters
+        ]
         number = self.task.batch.batch_number
         logger.info("batch %d: %d of %d parts to deliver", number, len(missing), len(self.numbers))
         self.tally.begin(len(missing), of=len(self.numbers))

@@ -24,12 +24,9 @@ def fitted_to_sink(batch: NextBatch) -> NextBatch:
     if batch.is_resumed or session.checkpoint.committed(offset.batch_number) is not None:
         return batch
     refuse_rows_without_key(session, offset.spec.identity)
+    origin = session.origin(offset.checkpoint_id)
     key = session.folder_of_changes.refuse_other_batch(
-        pipeline=session.pipeline.name,
-        table=session.pipeline.table,
-        batch_number=offset.batch_number,
-        after_snapshot_id=offset.after_snapshot_id,
-        up_to_snapshot_id=offset.up_to_snapshot_id,
+        origin, offset.batch_number, after=offset.after_snapshot_id, up_to=offset.up_to_snapshot_id
     )
     if offset.follows is None:
         # Looked at before the checkpoint is begun: a record of its owner would block its next owner.

@@ -191,11 +191,10 @@ class CursorMove:
         for folder in session.numbered_folders:
             folder.check()
             folder.refuse_other_batch(
-                pipeline=pipeline.name,
-                table=pipeline.table,
-                batch_number=number,
-                after_snapshot_id=offset.after_snapshot_id,
-                up_to_snapshot_id=offset.up_to_snapshot_id,
+                session.origin(offset.checkpoint_id),
+                number,
+                after=offset.after_snapshot_id,
+                up_to=offset.up_to_snapshot_id,
             )
         checkpoint_id = claim_places(session, offset.checkpoint_id)
         if offset.ending.outcome is BatchOutcome.CURSOR_SET:

@@ -235,7 +235,7 @@ class Retention:
 
 def dead_letters_note(sink: Sink) -> tuple[str, ...]:
     """A note that differences may come from changes that the sink refused for good."""
-    if not sink.keeps_dead_letters or not (letters := sum(sink.dead_letters().values())):
+    if not (letters := sum(sink.dead_letters().values())):
         return ()
     note = (
         f"{sink.url} refused {letters:,} changes that are in the folder of dead letters: their keys are missing or "

@@ -244,7 +244,7 @@ class DeletedPositions:
         for run in runs_of_at_most(_READ_BYTES, unread, sizes):
             # Of a local disk one reader takes all there is.
             at_once = 1 if is_local(self._delete_files[run[0]].path) else _PARALLEL_READS
-            read = map_parallel(self._read, run, at_once=at_once, name="icefloe-deleted-positions")
+            read = map_parallel(self._read, run, at_once=at_once)
             found |= zip(run, read, strict=True)
         # A vector is of one data file, which is asked for once.
         of_many = [delete_id for delete_id in unread if not self._delete_files[delete_id].is_deletion_vector]

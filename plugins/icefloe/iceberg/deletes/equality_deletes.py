@@ -155,7 +155,7 @@ class EqualityDeletes:
             return distinct_hashes(RowHashes.concat(kept))
 
         readers = 1 if is_local(self._delete_files[group.delete_ids[0]].path) else _PARALLEL_READS
-        hashes = map_parallel(keys, group.delete_ids, at_once=readers, name="icefloe-equality-deletes")
+        hashes = map_parallel(keys, group.delete_ids, at_once=readers)
         numbers = np.repeat(np.array(group.delete_ids, np.int32), [len(each) for each in hashes])
         return HashIndex.of(RowHashes.concat(hashes), numbers)
 

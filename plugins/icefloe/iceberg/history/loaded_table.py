@@ -84,7 +84,7 @@ class MetadataLog:
         """Read several versions at once; raises as ``version``."""
         missing = sorted({index for index in indices if 0 <= index < len(self)} - self._versions.keys())
         if len(missing) > 1:
-            read = map_parallel(self._read, [self._files[index] for index in missing], name="icefloe-metadata")
+            read = map_parallel(self._read, [self._files[index] for index in missing])
             self._versions.update(zip(missing, read, strict=True))
 
     def newest_first(self) -> Iterator[MetadataVersion | None]:

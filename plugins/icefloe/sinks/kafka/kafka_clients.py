@@ -255,11 +255,10 @@ class KafkaClients:
             # The hash of Java's clients; without a key, any partition.
             "partitioner": "murmur2_random",
             "message.max.bytes": max(most_bytes, _LEAST_BYTES),
-            "linger.ms": 5,
+            "linger.ms": self.configuration.get("linger.ms", 5),
             # A topic that was deleted is an error. Brokers that make missing topics would make another one in silence.
             "allow.auto.create.topics": False,
         }
-        own = {key: value for key, value in own.items() if key != "linger.ms" or key not in self.configuration}
         return self._made(Producer, own)
 
     def consumer(self) -> Consumer:

@@ -83,7 +83,7 @@ class KafkaSink(Sink):
         self.wants_unique_keys = options.duplicates == "fail"
         self._clients = clients
         self._log = StateTopic(clients, options.tokens)
-        self._format = MessageFormat(options=options, clients=clients)
+        self._format = MessageFormat(options, clients)
 
     @property
     def url(self) -> str:
@@ -97,7 +97,8 @@ class KafkaSink(Sink):
 
     def check(self) -> None:
         """Asks the registry, for the topics or whether they may be made, and begins as a producer."""
-        self._format.check()
+        if self._format.registry is not None:
+            self._format.registry.check()
         self._make_topics(only_try=True)
         # Under an id of its own: a check must not fence a decision.
         with self._producer("checks"):
@@ -123,7 +124,7 @@ class KafkaSink(Sink):
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Records the batch, and keeps every part of an earlier one from writing; see the package."""
         # A try that only fenced has begun nothing: truncation and offsets of a load come later.
-        encoder = self._format.encoder(batch)
+        encoder = Encoder(self._format, batch)
         with self._producer("decides") as producer:
             state, topic = self._log.look(), present_topic(self._clients, self._options.topic)
             last, new = state.batch, self._started(state, topic, batch, encoder)
@@ -156,7 +157,7 @@ class KafkaSink(Sink):
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
         """Sends the part."""
         return PartSender(
-            clients=self._clients, options=self._options, log=self._log, encoder=self._format.encoder(batch),
+            clients=self._clients, options=self._options, log=self._log, encoder=Encoder(self._format, batch),
             batch=batch, generation=begun["generation"], part=part,
         ).send()  # fmt: skip
 

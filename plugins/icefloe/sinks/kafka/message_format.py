@@ -2,9 +2,7 @@
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from time import time_ns
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -44,34 +42,25 @@ _Texts: TypeAlias = pa.Array | pa.Scalar
 _OPERATIONS: Final[Mapping[int, str]] = {ChangeType.INSERT: "c", ChangeType.DELETE: "d", ChangeType.UPDATE_AFTER: "u"}
 
 
-@dataclass(kw_only=True)
 class MessageFormat:
     """Envelope and format of one topic."""
 
-    options: KafkaOptions
-    clients: KafkaClients
+    def __init__(self, options: KafkaOptions, clients: KafkaClients) -> None:
+        self.is_debezium = options.envelope == "debezium"  # False: rows with their change columns
+        self.registry = AvroRegistry(options.topic, clients.registry) if options.format == "avro" else None
+        is_plain_json = not self.is_debezium and self.registry is None
+        self.form = JsonForm.READABLE if is_plain_json else JsonForm.DEBEZIUM
+        self._topic = options.topic
 
-    def check(self) -> None:
-        """Ask the registry, if messages need one; errors as `AvroRegistry.check`."""
-        if self._is_avro:
-            self._registry.check()
-
-    def encoder(self, batch: ProvenBatch) -> "Encoder":
-        """Writes the messages of a batch."""
-        return Encoder(batch, self._form, self._registry if self._is_avro else None, is_debezium=self._is_debezium)
-
-    def changes(self, schema: pa.Schema) -> "RetainedChanges":
-        """Reads messages back."""
-        form = JsonForm.AVRO if self._is_avro else self._form
-        return RetainedChanges(schema, form, self._payload, is_debezium=self._is_debezium)
+    def payload(self, message: bytes | None) -> Any:
+        """The value or key in a message."""
+        if message is None:
+            return None
+        return json.loads(message) if self.registry is None else self.registry.read(message)
 
     def key(self, message: Message) -> str | None:
         """The key of a change, as in `keys`; None for messages of other programs."""
-        return key_text(self._payload(message.key())) if is_change(message) else None
-
-    def _payload(self, message: bytes | None) -> Any:
-        read = self._registry.read if self._is_avro else json.loads
-        return None if message is None else read(message)
+        return key_text(self.payload(message.key())) if is_change(message) else None
 
     def changes_as_written(
         self, messages: Iterable[Message], schema_of: SchemaOf, *, first_batch: int
@@ -79,12 +68,12 @@ class MessageFormat:
         """Reads messages back, each by the schema of its batch; arguments as in `Sink`."""
         for number, group in groupby(filter(is_change, messages), batch_of):
             if number >= first_batch:
-                changes, found = self.changes(schema_of(number)), list(group)
+                changes, found = RetainedChanges(self, schema_of(number)), list(group)
                 try:
                     rows = changes.rows(found)
                 except (ArithmeticError, AttributeError, TypeError, ValueError) as cause:
                     raise TerminalError(
-                        f"batch {number} in topic {self.options.topic} has messages that do not have the columns of "
+                        f"batch {number} in topic {self._topic} has messages that do not have the columns of "
                         f"its schema ({one_line(cause)}): it cannot be verified"
                     ) from cause
                 yield rows
@@ -92,26 +81,10 @@ class MessageFormat:
     def keys(self, rows: pa.RecordBatch) -> set[str]:
         """Keys of rows, as messages have them."""
         schema = widened(rows.schema)
-        found = [json.loads(text) for text in row_texts(key_rows(rows, schema), self._form).to_pylist()]
-        if self._is_avro:
+        found = [json.loads(text) for text in row_texts(key_rows(rows, schema), self.form).to_pylist()]
+        if self.registry is not None:
             found = [*map(to_avro(pa.struct(list(schema))), found)]
         return {key_text(key) for key in found}
-
-    @cached_property
-    def _registry(self) -> AvroRegistry:
-        return AvroRegistry(self.options.topic, self.clients.registry)
-
-    @property
-    def _is_avro(self) -> bool:
-        return self.options.format == "avro"
-
-    @property
-    def _is_debezium(self) -> bool:
-        return self.options.envelope == "debezium"
-
-    @property
-    def _form(self) -> JsonForm:
-        return JsonForm.DEBEZIUM if self._is_debezium or self._is_avro else JsonForm.READABLE
 
 
 class Messages(NamedTuple):
@@ -124,25 +97,17 @@ class Messages(NamedTuple):
 class Encoder:
     """Encodes events of one batch as messages, one an event. Avro takes about ten times as long as JSON."""
 
-    def __init__(
-        self,
-        batch: ProvenBatch,
-        form: JsonForm,
-        registry: AvroRegistry | None = None,  # for Avro; None: messages are JSON
-        *,
-        is_debezium: bool,  # False: rows with their change columns
-    ) -> None:
+    def __init__(self, format_: MessageFormat, batch: ProvenBatch) -> None:
         self._batch = batch
-        self._form = form
-        self._is_debezium = is_debezium
+        self._form, self._is_debezium = format_.form, format_.is_debezium
         self._key = key_schema(batch)
         self._writers: dict[str, _Writer] = {}
-        if registry is not None:
-            columns = {"key": self._key, "value": value_schema(batch, is_debezium=is_debezium)}
+        if format_.registry is not None:
+            columns = {"key": self._key, "value": value_schema(batch, is_debezium=self._is_debezium)}
             for of, schema in columns.items():
                 if schema.names:
-                    written = avro_schema(of, schema, batch=batch, is_debezium=is_debezium)
-                    self._writers[of] = _Writer(registry, of, schema, written)
+                    written = avro_schema(of, schema, batch=batch, is_debezium=self._is_debezium)
+                    self._writers[of] = _Writer(format_.registry, of, schema, written)
 
     @property
     def key_schema_id(self) -> int | None:
@@ -230,13 +195,11 @@ def _envelopes(before: _Texts, after: _Texts, sources: pa.Array, operations: _Te
 class RetainedChanges:
     """Reads changes out of messages."""
 
-    def __init__(
-        self, schema: pa.Schema, form: JsonForm, payload: Callable[[bytes | None], Any], *, is_debezium: bool
-    ) -> None:
+    def __init__(self, format_: MessageFormat, schema: pa.Schema) -> None:
         self._schema = schema
-        self._form = form
-        self._payload = payload
-        self._read: Callable[[Message], Iterator[dict[str, object]]] = self._debezium if is_debezium else self._plain
+        self._payload = format_.payload
+        self._read = self._debezium if format_.is_debezium else self._plain
+        self._form = form = format_.form if format_.registry is None else JsonForm.AVRO
         paths = {".".join(path): path for path in column_paths(schema)}
         self._key_columns = {
             self._written(name): (path, parser(column_type(schema, name), form)) for name, path in paths.items()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_paths
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
-from icefloe.sinks.json_texts import escaped_texts
+from icefloe.sinks.json_texts import TEXT, escaped_texts, joined
 from icefloe.sinks.key_changes import KeyOperations, key_operations
 from icefloe.sinks.opensearch.claims import Claims
 from icefloe.sinks.opensearch.cluster import Answer, Cluster, Pauses, reason_of, stored_documents
@@ -26,7 +26,6 @@ from icefloe.sinks.opensearch.row_documents import DELETED, deletion_markers, do
 from icefloe.sinks.parquet_files import row_slices
 from icefloe.sinks.sink import PartDelivery, superseded
 
-_TEXT: Final = pa.large_string()
 _LOG: Final = logging.getLogger(__name__)
 _SMALLEST_BYTES: Final = 64 * 2**10
 _PARAMS: Final = {
@@ -53,7 +52,7 @@ def bulk_operations(
     live = documents(batch.shown_rows(operations.rows.filter(pa.array(is_live))))
     gone_rows = operations.rows.filter(pa.array(~is_live))
     if deletes == "hard":
-        gone = pa.nulls(gone_rows.num_rows, _TEXT)
+        gone = pa.nulls(gone_rows.num_rows, TEXT)
     else:
         gone_at = operations.committed_at.filter(pa.array(~is_live))
         shown = {".".join(path) for path in column_paths(batch.shown_schema)}
@@ -67,14 +66,11 @@ def bulk_lines(ids: pa.Array, bodies: pa.Array, version: int) -> pa.Array:
     """The lines of operations; a null document is deleted."""
     # A delete of our own version that comes again is harmless, and by `external_gte` it is no conflict: so a conflict
     # of a delete always means that the document is of a later batch.
-    index = pa.scalar(f'","version":{version},"version_type":"external"}}}}\n', _TEXT)
-    delete = pa.scalar(f'","version":{version},"version_type":"external_gte"}}}}\n', _TEXT)
-    nothing = pa.scalar("", _TEXT)
+    index = pa.scalar(f'","version":{version},"version_type":"external"}}}}\n', TEXT)
+    delete = pa.scalar(f'","version":{version},"version_type":"external_gte"}}}}\n', TEXT)
     escaped = escaped_texts(ids)
-    indexed = pc.binary_join_element_wise(
-        pa.scalar('{"index":{"_id":"', _TEXT), escaped, index, bodies, pa.scalar("\n", _TEXT), nothing
-    )
-    deleted = pc.binary_join_element_wise(pa.scalar('{"delete":{"_id":"', _TEXT), escaped, delete, nothing)
+    indexed = joined(pa.scalar('{"index":{"_id":"', TEXT), escaped, index, bodies, pa.scalar("\n", TEXT))
+    deleted = joined(pa.scalar('{"delete":{"_id":"', TEXT), escaped, delete)
     return pc.coalesce(indexed, deleted)
 
 

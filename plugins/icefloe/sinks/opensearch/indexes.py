@@ -12,7 +12,7 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths, column_type
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, failed_copies
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
-from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT, id_forms
+from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT, NOT_DELETED, id_forms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,6 @@ _RESERVED: Final = frozenset(
      "_field_names", "_ignored", "_nested_path", "_type", "_doc_count", "_data_stream_timestamp", "_tier"}
 )  # fmt: skip
 _LOG: Final = logging.getLogger(__name__)
-_NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
 
 
 def _shown(identity: Mapping[str, str]) -> str:
@@ -250,7 +249,9 @@ class Indexes:
         if found is None:
             self._refuse_own_name(self._find(self.names.index))
             self._make(target, {"_meta": meta, "properties": {name: fields[name] for name in (DELETED, DELETED_AT)}})
-            found = self._there(target)
+            found = self._find(target).get(target)
+            if found is None:
+                raise IndexGoneError.of(self._cluster.url, target)
         self._require_own(found)
         self._refuse_misfit(found, forms, batch)
         # Fields that the user has chosen, in an index or in a template, stay.
@@ -282,7 +283,7 @@ class Indexes:
         # IndexGoneError: the index is missing, or the name belongs to a later load.
         self._cluster.ask("POST", f"/{target}/_refresh", unless=failed_copies)
         version, alias = self.names.version_of(target) or 0, self.names.index
-        filtered = {"filter": _NOT_DELETED} if self._settings.deletes == "soft" else {}
+        filtered = {"filter": NOT_DELETED} if self._settings.deletes == "soft" else {}
         while {*(shown := self._find(alias))} != {target}:
             self._refuse_own_name(shown)
             if any((each.version or 0) > version for each in shown.values()):
@@ -297,12 +298,6 @@ class Indexes:
             if each.version is not None and each.version < version:
                 _LOG.info("%s: removing index %s, which a later load replaces", self._url, each.name)
                 self._cluster.ask("DELETE", f"/{each.name}", allowed=(404,))
-
-    def _there(self, target: str) -> FoundIndex:
-        found = self._find(target).get(target)
-        if found is None:
-            raise IndexGoneError.of(self._cluster.url, target)
-        return found
 
     def _add_fields(self, target: str, mapping: Mapping[str, Any]) -> None:
         answer = self._cluster.ask("PUT", f"/{target}/_mapping", mapping, allowed=(400,))

@@ -39,7 +39,6 @@ class OpenSearchSink(Sink):
 
     keyed: ClassVar[bool] = True
     keeps_deletions: ClassVar[bool] = True
-    keeps_dead_letters: ClassVar[bool] = True
 
     def __init__(self, settings: OpenSearchSettings, *, letters: DeadLetterFolder | None = None) -> None:
         self._settings = settings

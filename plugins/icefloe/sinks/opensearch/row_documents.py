@@ -125,7 +125,7 @@ def _nested(paths: list[list[str]], texts: list[pa.Array], rows: int) -> list[tu
 _PAGE: Final = 1_000
 _KEEP_ALIVE: Final = "5m"
 _WHOLE_SEARCH: Final = {"allow_partial_search_results": "false"}
-_NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
+NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
 
 
 def read_documents(
@@ -133,7 +133,7 @@ def read_documents(
 ) -> Iterator[pa.RecordBatch]:
     """The table's columns of a schema, one row per live document; without ``keys`` all rows, as of one moment."""
     wanted = pa.schema([field for field in schema if field.name not in ChangeColumns.ALL])
-    for page in pages(cluster, index, _NOT_DELETED) if keys is None else _of_keys(cluster, index, keys):
+    for page in pages(cluster, index, NOT_DELETED) if keys is None else _of_keys(cluster, index, keys):
         sources = [each["_source"] for each in page if not each["_source"].get(DELETED)]
         if sources:
             yield rows_of_documents(sources, wanted)
