@@ -10,7 +10,7 @@ output's hash partitions follow its reduce partitions:
                   rows, by identity hash         hash rows, by row hash
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 import lz4.frame
@@ -57,14 +57,6 @@ class BlockRows(NamedTuple):
         """The rows of a table or a batch in the schema of blocks."""
         weights, ordinals = (piece.column(piece.num_columns - place).to_numpy() for place in (2, 1))
         return cls(piece.select(range(piece.num_columns - 2)), weights, ordinals)
-
-
-def encode_block(batches: Sequence[pa.RecordBatch]) -> bytes:
-    """One block of the rows of all batches, at least one."""
-    pieces = [piece for batch in batches for piece in split_batch(batch)]
-    # Without rows there is still a message: no bytes at all are a block that was lost.
-    messages = [piece.serialize() for piece in pieces or batches[:1]]
-    return b"".join(compress_block(messages, content_bytes=sum(message.size for message in messages)))
 
 
 def split_batch(batch: pa.RecordBatch, *, message_bytes: int = _MESSAGE_BYTES) -> Iterator[pa.RecordBatch]:

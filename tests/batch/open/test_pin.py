@@ -16,7 +16,6 @@ from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history import pins as table_pins
 from icefloe.iceberg.history.history import ExpiredHistoryError
-from icefloe.iceberg.history.pins import EVER_MS
 from support.pipelines.workshop import Workshop
 
 RIGHT = r"pin: true needs the right to commit to table db\.events"
@@ -45,40 +44,6 @@ def tagged(workshop: Workshop) -> set[int]:
 def expire_everything(table: Table) -> None:
     """PyIceberg's expiry without any mercy."""
     table.refresh().maintenance.expire_snapshots().older_than(datetime.now(UTC) + timedelta(days=1)).commit()
-
-
-def metadata_files(workshop: Workshop) -> int:
-    return len(workshop.table.refresh().metadata.metadata_log)
-
-
-def test_a_batch_pins_its_snapshots_from_the_cursor_to_the_head(pinned: Workshop) -> None:
-    cursor = pinned.head()
-    later = [pinned.update([number], value=2.0) for number in (1, 2)]
-    names = refs(pinned).keys()
-    pinned.open()
-    [branch] = [ref for ref in refs(pinned).values() if ref.snapshot_ref_type is SnapshotRefType.BRANCH]
-    assert (branch.snapshot_id, branch.max_ref_age_ms) == (later[-1], EVER_MS)
-    assert {cursor, *later} <= tagged(pinned)
-    assert branch.min_snapshots_to_keep == len(tagged(pinned))
-    assert all(ref.max_ref_age_ms == EVER_MS for ref in refs(pinned).values())
-    assert {name[: len("icefloe_events_01234567")] for name in names} == {branch_name(pinned)}
-
-
-def branch_name(workshop: Workshop) -> str:
-    [name] = [name for name, ref in refs(workshop).items() if ref.snapshot_ref_type is SnapshotRefType.BRANCH]
-    return name
-
-
-def test_a_pipeline_that_catches_up_commits_nothing_to_its_table(pinned: Workshop) -> None:
-    pinned.set(max_steps_per_batch=1)
-    for number in range(4):
-        pinned.append([100 + number])
-    pinned.open()
-    before = metadata_files(pinned)
-    while pinned.deliver() is not None:
-        pass
-    assert pinned.session().checkpoint.look().cursor.batch_number == 4
-    assert metadata_files(pinned) == before
 
 
 @pytest.mark.parametrize("initial_load", ["from_earliest", "full", "from_now"])
@@ -184,27 +149,14 @@ def behind(workshop: Workshop) -> Workshop:
     workshop.delete([2])
     workshop.append([20])
     workshop.open()
-    lose_a_commit(workshop)
-    return workshop
-
-
-def lose_a_commit(workshop: Workshop) -> None:
     workshop.append([30])
     workshop.append([31])
     expire_everything(workshop.table)
-
-
-def pinned_head(workshop: Workshop) -> int:
-    [name] = [
-        name
-        for name, ref in workshop.table.refresh().metadata.refs.items()
-        if "_events_" in name and ref.snapshot_ref_type.value == "branch"
-    ]
-    return workshop.table.metadata.refs[name].snapshot_id
+    return workshop
 
 
 def test_it_delivers_up_to_its_pin_and_then_names_the_gap(behind: Workshop) -> None:
-    end = pinned_head(behind)
+    [end] = [ref.snapshot_id for ref in refs(behind).values() if ref.snapshot_ref_type is SnapshotRefType.BRANCH]
     behind.open().deliver()
     batch = behind.open()
     assert batch.plan.spec.up_to_snapshot_id == end
@@ -215,10 +167,3 @@ def test_it_delivers_up_to_its_pin_and_then_names_the_gap(behind: Workshop) -> N
     with pytest.raises(ExpiredHistoryError, match=f"no longer has the changes since snapshot {end}, .* set on_gap"):
         behind.open()
     assert verify_batches(behind.session()).is_equal
-
-
-def test_without_pin_nothing_of_it_is_delivered(behind: Workshop) -> None:
-    behind.open().deliver()
-    behind.set(pin=None)
-    with pytest.raises(ExpiredHistoryError):
-        behind.open()

@@ -136,7 +136,7 @@ def test_every_file_is_in_one_task_and_tasks_are_bounded(
     ]
     tasks = map_tasks(files, map_task_bytes=map_task_bytes)
     assert sorted(work.data_file.path for task in tasks for work in task) == sorted(f"f{n}" for n in range(len(specs)))
-    bounds = {file.task.data_file.path: (file.partition, file.bounds) for file in files}
+    bounds = {file.task.data_file.path: (file.task.partition, file.bounds) for file in files}
     for task in tasks:
         is_bounded = sum(work.data_file.file_size_bytes for work in task) <= map_task_bytes
         assert is_bounded or len({str(bounds[work.data_file.path]) for work in task}) == 1

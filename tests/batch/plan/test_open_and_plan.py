@@ -58,11 +58,21 @@ def test_a_batch_that_reads_too_much_is_refused_before_it_is_opened_and_raising_
     assert workshop.set(max_scan_bytes=size).deliver() is not None
 
 
+def test_summaries_are_compared_step_by_step_although_changes_are_net(workshop: Workshop) -> None:
+    workshop.append(range(40))
+    workshop.set(changes="net").deliver()
+    workshop.append([100, 101])
+    workshop.delete([100, 101, 1])
+    report = workshop.deliver()
+    assert report is not None
+    assert [(check.expected, check.found) for check in report.summary_checks] == [(2, 2), (-3, -3)]
+
+
 MIB = 1 << 20
 
 
-def count(configured: int | None = None, *, cores: int = 1, input_bytes: int = 0, target: int = 64 * MIB) -> int:
-    return partition_count(configured, cores=cores, input_bytes=input_bytes, target_size_bytes=target).num_partitions
+def count(*, cores: int = 1, input_bytes: int = 0, target: int = 64 * MIB) -> int:
+    return partition_count("auto", cores=cores, input_bytes=input_bytes, target_size_bytes=target)[0]
 
 
 def test_few_bytes_get_64_partitions_and_many_cores_ten_each() -> None:

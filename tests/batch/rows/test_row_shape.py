@@ -2,6 +2,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
@@ -17,7 +18,10 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from changes.hash_values import KEY
+from icefloe.batch.rows.file_effects import Effect, WeightedRows
 from icefloe.batch.rows.row_shape import RowShape
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -132,6 +136,18 @@ def test_row_ids_are_read_and_compared_and_not_delivered() -> None:
     compared = found.compared(rows_of(found.read))
     assert compared.schema.names == [*SCHEMA.arrow.names, "_identity_0"]
     assert [column.to_pylist() for column in found.identity_of(compared)] == [[10, 11, None]]
+
+
+def test_a_row_of_before_its_table_had_row_ids_is_its_own_identity() -> None:
+    found = RowShape.of(SCHEMA, identity=ROW_IDS, columns=["id"], filter_text=None, table="db.t", hash_key=KEY)
+    compared = found.compared(rows_of(found.read))
+    effect = [Effect(change_ordinal=0, weight=1)]
+    changed = WeightedRows.of(compared, RowHashes.of_batch(compared, key=KEY), (np.arange(3), effect))
+    batch, hashes, identities = found.to_shuffle(changed)
+    assert batch.schema == found.shuffled_schema
+    assert found.identities(batch).equals(identities)
+    of_ids = RowHashes.of([compared.column("_identity_0")], key=KEY)
+    assert [identities[place] for place in range(3)] == [of_ids[0], of_ids[1], hashes[2]]
 
 
 def test_text_that_is_dictionary_encoded_stays_so() -> None:

@@ -1,6 +1,6 @@
 """Pairs of files of which one probably rewrites the other, and the rows that differ."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -204,48 +204,40 @@ def _skip(removed: FileWindow, added: FileWindow, telling: list[int]) -> bool:
 
 def alignable_pairs(files: Sequence[FileEffects]) -> Iterator[tuple[FileEffects, FileEffects]]:
     """Pairs of a removed and an added file of one step, both whole, with equal row counts; each in one pair at most."""
-    removed: dict[tuple[int, int], list[FileEffects]] = {}
-    for file in files:
-        if is_whole(file, -1):
-            removed.setdefault(_likeness(file), []).append(file)
-    for file in files:
-        if is_whole(file, 1):
-            like = removed.get(_likeness(file))
-            if like:
-                yield like.pop(0), file
-
-
-def is_whole(file: FileEffects, weight: int) -> bool:
-    """True if one step, and no other, touches all rows with the weight."""
-    return len(file.effects) == 1 and file.effects[0].rows.is_all and file.effects[0].weight == weight
-
-
-def _likeness(file: FileEffects) -> tuple[int, int]:
-    return file.effects[0].change_ordinal, file.data_file.record_count
+    for removed, added in _whole_files(files, by_rows=True):
+        yield from zip(removed, added, strict=False)
 
 
 def rewritten_pairs(files: Sequence[FileEffects]) -> Iterator[tuple[FileEffects, FileEffects]]:
     """Alignable pairs, then pairs of the other whole files of a step if it removed as many as it added."""
-    paired: set[tuple[str, int | None]] = set()
-    for pair in alignable_pairs(files):
-        paired.update(file.key for file in pair)
-        yield pair
-    by_ordinal: dict[int, tuple[list[FileEffects], list[FileEffects]]] = {}
-    for file in files:
-        for side, weight in enumerate((-1, 1)):
-            if is_whole(file, weight) and file.key not in paired:
-                by_ordinal.setdefault(file.effects[0].change_ordinal, ([], []))[side].append(file)
-    for removed, added in by_ordinal.values():
+    alignable = [*alignable_pairs(files)]
+    yield from alignable
+    paired = {file.key for pair in alignable for file in pair}
+    for removed, added in _whole_files((file for file in files if file.key not in paired), by_rows=False):
         # The plan has files in the order of their bounds, so the first removed file became the first added file.
         if len(removed) == len(added):
             yield from zip(removed, added, strict=True)
+
+
+def _whole_files(
+    files: Iterable[FileEffects], *, by_rows: bool
+) -> Iterable[tuple[list[FileEffects], list[FileEffects]]]:
+    """Removed and added files of each step, and of each row count if asked; no other step touches a row of them."""
+    found: dict[tuple[int, int | None], tuple[list[FileEffects], list[FileEffects]]] = {}
+    for file in files:
+        if len(file.effects) != 1 or not file.effects[0].rows.is_all:
+            continue
+        effect, rows = file.effects[0], file.data_file.record_count if by_rows else None
+        if effect.weight in (-1, 1):
+            found.setdefault((effect.change_ordinal, rows), ([], []))[effect.weight > 0].append(file)
+    return found.values()
 
 
 def compare_rewritten(
     files: Sequence[FileEffects], reader: TableRowReader, *, ways: Collection[FastWay], budget: MemoryBudget
 ) -> Iterator[tuple[FastWay | None, HashedRows, HashedRows]]:
     """The rows that are left of pairs if equal rows in the same order cancel."""
-    pairs = [pair for pair in rewritten_pairs(files) if ways]
+    pairs = [*rewritten_pairs(files)]
     # If half of the memory holds the hashes of all pairs, no file is read twice. If memory is scarce, unlike files are
     # left out, as they are read for each slice of the hashes anyway.
     needed_bytes = sum(map(_rows_of, pairs)) * BYTES_PER_HASHED_ROW

@@ -79,14 +79,14 @@ def _hand_on(folder: BatchFolder, carryover: CarryOver, writer: MapOutputWriter,
     """Routes every changed row by its identity; returns their number."""
     handed_on = 0
     for rows in carryover.changed_rows():
-        shuffled = folder.shape.to_shuffle(rows)
+        batch, row_hashes, identity_hashes = folder.shape.to_shuffle(rows)
         writer.write(
-            shuffled.batch,
-            identity_hashes=shuffled.identity_hashes,
+            batch,
+            identity_hashes=identity_hashes,
             change_ordinals=rows.change_ordinals,
             weights=rows.weights,
-            row_hashes=shuffled.row_hashes,
+            row_hashes=row_hashes,
         )
-        sums.add_rows(shuffled.row_hashes, rows.change_ordinals, rows.weights)
-        handed_on += shuffled.batch.num_rows
+        sums.add_rows(row_hashes, rows.change_ordinals, rows.weights)
+        handed_on += batch.num_rows
     return handed_on

@@ -51,19 +51,6 @@ def choose_identity(
     return Identity(policy="row_id" if has_row_ids else "none")
 
 
-def identity_of_batch(
-    recorded: Identity | None,
-    schema: TableSchema,
-    table: Table,
-    pipeline: Pipeline,
-) -> tuple[Identity, tuple[str, ...]]:
-    """The recorded identity, or a new one, and warnings. The schema is that of the delivered rows."""
-    if recorded is not None:
-        return kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
-    row_ids = has_row_ids(table, pipeline.computed_changes)
-    return choose_identity(pipeline.identifier_columns, schema, table=pipeline.table, has_row_ids=row_ids), ()
-
-
 def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchema) -> tuple[str, ...] | None:
     """None: all. A sink needs the identity even if the pipeline does not select it."""
     if pipeline.columns is None or not pipeline.delivers:

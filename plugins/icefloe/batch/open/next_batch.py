@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.identity_policy import delivered_columns, identity_of_batch
+from icefloe.batch.open.identity_policy import choose_identity, delivered_columns, has_row_ids, kept_identity
 from icefloe.batch.open.next_range import (
     RequestedRange,
     backfill_id,
@@ -156,8 +156,13 @@ def new_batch(
     """The batch after the cursor of a view. Number, cursor and load part all come from that one look."""
     pipeline = session.pipeline
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
-    recorded = None if view.pipeline is None else view.pipeline.identity
-    identity, warnings = identity_of_batch(recorded, schema, session.table, pipeline)
+    warnings: tuple[str, ...] = ()
+    if view.pipeline is None:
+        row_ids = has_row_ids(session.table, pipeline.computed_changes)
+        identity = choose_identity(pipeline.identifier_columns, schema, table=pipeline.table, has_row_ids=row_ids)
+    else:
+        recorded = view.pipeline.identity
+        identity, warnings = kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
     columns = delivered_columns(pipeline, identity, schema)
     filter_columns = filter_columns_of_batch(session, view, schema, after_snapshot_id=snapshots.after_snapshot_id)
     followed_id = None if view.cursor is None else view.cursor.snapshot_id

@@ -1,14 +1,13 @@
 """A batch's plan: made from its specification, or found in its folder, and refused if unfit."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final, Literal
 
 from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.plan.map_tasks import PlannedFile, divided_tasks, map_task_document, map_tasks
-from icefloe.batch.plan_document import PLAN, MapTask, Plan
+from icefloe.batch.plan_document import MapTask, Plan
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import ChangeColumns
 from icefloe.checkpoint.batch_spec import BatchSpec
@@ -35,29 +34,25 @@ _ROWS_PER_HASH_PARTITION: Final = 1 << 20
 _MAX_HASH_PARTITIONS: Final = 256
 
 
-class PartitionCount(NamedTuple):
-    num_partitions: int
-    reason: str
+def partition_count(
+    configured: int | Literal["auto"], *, cores: int, input_bytes: int, target_size_bytes: int
+) -> tuple[int, str]:
+    """Reduce partitions as configured, or enough for the cores and the bytes; and the reason.
 
-
-def partition_count(configured: int | None, *, cores: int, input_bytes: int, target_size_bytes: int) -> PartitionCount:
-    """Reduce partitions as configured, or enough for the cores and the bytes.
-
-    >>> partition_count(None, cores=2, input_bytes=10**6, target_size_bytes=2**26).num_partitions
-    64
-    >>> partition_count(None, cores=2, input_bytes=2**40, target_size_bytes=2**26).reason
-    'auto: 1.0 TiB of input in ranges of 64.0 MiB, rounded up to a power of two, at most 4096'
+    >>> partition_count("auto", cores=2, input_bytes=10**6, target_size_bytes=2**26)
+    (64, 'auto: 2 cores, at least 64, rounded up to a power of two, at most 4096')
+    >>> partition_count("auto", cores=2, input_bytes=2**40, target_size_bytes=2**26)
+    (4096, 'auto: 1.0 TiB of input in ranges of 64.0 MiB, rounded up to a power of two, at most 4096')
     """
-    if configured is not None:
-        return PartitionCount(configured, "shuffle.partitions of the pipeline")
+    if configured != "auto":
+        return configured, "shuffle.partitions of the pipeline"
     for_cores = max(_MIN_PARTITIONS, 10 * cores)
     for_bytes = -(-input_bytes // target_size_bytes)
     why = f"{cores} cores, at least {_MIN_PARTITIONS}"
     if for_bytes > for_cores:
         why = f"{format_bytes(input_bytes)} of input in ranges of {format_bytes(target_size_bytes)}"
     rounded = 1 << (max(for_cores, for_bytes) - 1).bit_length()
-    reason = f"auto: {why}, rounded up to a power of two, at most {MAX_PARTITIONS}"
-    return PartitionCount(min(MAX_PARTITIONS, rounded), reason)
+    return min(MAX_PARTITIONS, rounded), f"auto: {why}, rounded up to a power of two, at most {MAX_PARTITIONS}"
 
 
 def hash_partition_count(input_rows: int) -> int:
@@ -97,29 +92,14 @@ def make_plan(table: LoadedTable, spec: BatchSpec, *, filter_text: str | None = 
     )
     ChangeColumns.refuse_in(shape.delivered.arrow.names, table=table.name)
     scan = ScanPlan.of(table, spec.steps, row_filter=shape.row_filter, by_row_id=shape.has_row_id)
-    tasks = _tasks(scan, schema, table, spec)
-    return PlannedBatch(plan=_header(table, spec, schema, shape, scan, tasks), tasks=tasks)
-
-
-def _tasks(scan: ScanPlan, schema: TableSchema, table: LoadedTable, spec: BatchSpec) -> tuple[MapTask, ...]:
     files = [PlannedFile(task=task, bounds=task.bounds(schema), delete_files=scan.delete_files) for task in scan.tasks]
     groups = map_tasks(files, map_task_bytes=spec.map_task_bytes)
     reader = FileReader(io=table.io, table=table.name)
     divided = divided_tasks(groups, reader, map_task_bytes=spec.map_task_bytes)
-    return tuple(map_task_document(map_id, group, scan.delete_files) for map_id, group in enumerate(divided))
-
-
-def _header(
-    table: LoadedTable,
-    spec: BatchSpec,
-    schema: TableSchema,
-    shape: RowShape,
-    scan: ScanPlan,
-    tasks: Sequence[MapTask],
-) -> Plan:
+    tasks = tuple(map_task_document(map_id, group, scan.delete_files) for map_id, group in enumerate(divided))
     documents = [dump_document(task) for task in tasks]
-    chosen = partition_count(
-        None if spec.partitions == "auto" else spec.partitions,
+    num_partitions, partitions_reason = partition_count(
+        spec.partitions,
         cores=spec.cores,
         input_bytes=scan.file_size_bytes,
         target_size_bytes=spec.target_size_bytes,
@@ -127,7 +107,7 @@ def _header(
     route = _route(scan, spec)
     needs_hash_rows = shape.is_identity_carried and route is Route.SHUFFLE
     ends = [spec.up_to_snapshot_id, spec.after_snapshot_id]
-    return Plan(
+    plan = Plan(
         icefloe_version=VERSION,
         route=route,
         table=table.name,
@@ -143,10 +123,11 @@ def _header(
         map_task_digests=tuple(map(digest_of, documents)),
         map_task_ends=tuple(accumulate(map(len, documents))),
         input_rows=scan.record_count,
-        num_partitions=chosen.num_partitions,
+        num_partitions=num_partitions,
         hash_partitions=hash_partition_count(scan.record_count) if needs_hash_rows else 0,
-        partitions_reason=chosen.reason,
+        partitions_reason=partitions_reason,
     )
+    return PlannedBatch(plan=plan, tasks=tasks)
 
 
 def _summary_row_deltas(history: History, spec: BatchSpec, scan: ScanPlan) -> tuple[int | None, ...]:
@@ -194,12 +175,6 @@ def refuse_excessive_scan(batch: NextBatch, planned_batch: PlannedBatch) -> None
         f"max_scan_bytes is {most_bytes:,} ({format_bytes(most_bytes)}): raise max_scan_bytes, or make batches smaller "
         "by max_steps_per_batch or max_bytes_per_batch",
     )
-
-
-def found_plan(batch: NextBatch) -> Plan | None:
-    """The plan of an open batch; None if it is not written yet, or was lost."""
-    store = batch.session.reference(batch.offset).folder
-    return None if store.size(PLAN) is None else load_own_plan(store, batch.offset)
 
 
 def load_own_plan(store: Store, offset: OffsetRecord) -> Plan:

@@ -1,6 +1,6 @@
 """Which files a map task reads, large ones divided by row groups, and its document."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise, zip_longest
@@ -49,11 +49,6 @@ class PlannedFile:
     delete_files: Mapping[int, DeleteFile] = field(repr=False, default_factory=dict)
 
     @property
-    def partition(self) -> Hashable:
-        """Key of the partition: files with equal ones hold rows of the same table partition."""
-        return self.task.partition
-
-    @property
     def read_bytes(self) -> int:
         """Approximate bytes of file and own delete files. Smaller tasks would read shared ones more often."""
         own = [
@@ -81,7 +76,9 @@ class PlannedFile:
         """All rows or, if only its own delete files change, those that they delete."""
         changed = _NO_DELETES
         for terms in self._terms_by_ordinal():
-            fresh = _differing([term.delete_files for term in terms]) - changed
+            sets = [term.delete_files for term in terms]
+            # Delete files that are in some of the sets but not in all.
+            fresh = _NO_DELETES.union(*sets) - sets[0].intersection(*sets) - changed
             if sum(term.weight for term in terms) or not all(self._is_own(number) for number in fresh):
                 return self.task.data_file.record_count
             changed |= fresh
@@ -107,23 +104,17 @@ def map_tasks(files: Sequence[PlannedFile], *, map_task_bytes: int) -> list[tupl
     Returns:
         The files of each map id.
     """
-    if not any(file.is_removed for file in files):
-        packed = _packed(([file] for file in files), map_task_bytes=map_task_bytes, most_rows=None)
-        return [tuple(file.task for file in task) for task in packed]
-    units: list[list[PlannedFile]] = []
-    for _, group in groupby(sorted(files, key=_by_partition), key=_by_partition):
-        units.extend(_units(list(group), map_task_bytes))
-    packed = _packed(units, map_task_bytes=map_task_bytes, most_rows=_MOST_ROWS)
+    units, most_rows = [[file] for file in files], None
+    if any(file.is_removed for file in files):
+        by_partition = groupby(sorted(files, key=_by_partition), key=_by_partition)
+        units = [unit for _, group in by_partition for unit in _units(list(group), map_task_bytes)]
+        most_rows = _MOST_ROWS
+    packed = _packed(units, map_task_bytes=map_task_bytes, most_rows=most_rows)
     return [tuple(file.task for file in task) for task in packed]
 
 
-def _differing(sets: Sequence[FrozenBitMap]) -> FrozenBitMap:
-    """Delete files that are in some of the sets but not in all."""
-    return _NO_DELETES.union(*sets) - sets[0].intersection(*sets)
-
-
 def _by_partition(file: PlannedFile) -> str:
-    return repr(file.partition)
+    return repr(file.task.partition)
 
 
 def _units(files: list[PlannedFile], map_task_bytes: int) -> Iterator[list[PlannedFile]]:
@@ -249,13 +240,7 @@ def _parts(files: tuple[ScanTask, ...], reader: FileReader, *, map_task_bytes: i
         yield tuple(_part(file, found, cut) for file, found in zip(files, groups, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    first: int
-    stop: int
-
-
-def _cuts(sizes: Sequence[int], most_bytes: int) -> Iterator[_Cut]:
+def _cuts(sizes: Sequence[int], most_bytes: int) -> Iterator[slice]:
     """Runs of row groups of about ``most_bytes`` each."""
     ends = [*accumulate(sizes)]
     pieces = max(1, min(len(sizes), round(ends[-1] / most_bytes)))
@@ -264,13 +249,13 @@ def _cuts(sizes: Sequence[int], most_bytes: int) -> Iterator[_Cut]:
     places = [int((end - size / 2) * pieces / max(1, ends[-1])) for size, end in zip(sizes, ends, strict=True)]
     for _, run in groupby(range(len(sizes)), key=places.__getitem__):
         numbers = [*run]
-        yield _Cut(numbers[0], numbers[-1] + 1)
+        yield slice(numbers[0], numbers[-1] + 1)
 
 
-def _part(file: ScanTask, groups: Sequence[DataFile], cut: _Cut) -> ScanTask:
-    if cut == _Cut(0, len(groups)):
+def _part(file: ScanTask, groups: Sequence[DataFile], cut: slice) -> ScanTask:
+    if cut == slice(0, len(groups)):
         return file
-    first, *others = groups[cut.first : cut.stop]
+    first, *others = groups[cut]
     return replace(file, data_file=first.joined(*others))
 
 

@@ -16,7 +16,6 @@ from icefloe.batch.open.pin import pin_pending, try_to_pin
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.plan.make_plan import (
     PlannedBatch,
-    found_plan,
     load_own_plan,
     plan_of,
     refuse_excessive_scan,
@@ -28,7 +27,6 @@ from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import document_digest, dump_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.storage.location import probe
-from icefloe.storage.store import Store
 from icefloe.units import now_text
 
 __all__ = ["open_and_plan"]
@@ -65,7 +63,17 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         return checkpoint.committed(offset.batch_number) is not None
 
     with store.taken_back_if_over(is_over):
-        _write_documents(store, planned_batch, offset, session)
+        # The plan is created last: whoever finds it finds all its tasks. The name of their file holds a digest, so the
+        # tasks of another plan are never read for them.
+        put_map_tasks(store, planned_batch.tasks, key=tasks_key(planned_batch.plan.map_task_digests))
+        plan = replace(
+            planned_batch.plan,
+            checkpoint_id=offset.checkpoint_id,
+            offset_digest=document_digest(offset),
+            settings_digest=session.settings.digest,
+            planned_at=now_text(),
+        )
+        store.create(PLAN, dump_document(plan.sealed()))
         tally.record.requests = session.requests.taken()
         tally.store = store
         tally.ended()
@@ -99,22 +107,6 @@ def _naming_the_way_out(batch: NextBatch) -> Iterator[None]:
 def _replanned_if_other(counts: OffsetRecord, batch: NextBatch, planned_batch: PlannedBatch) -> PlannedBatch:
     """Plans again if another run was first with another specification."""
     return planned_batch if counts.spec == batch.offset.spec else plan_of(replace(batch, offset=counts))
-
-
-def _write_documents(store: Store, planned_batch: PlannedBatch, offset: OffsetRecord, session: PipelineSession) -> None:
-    """The tasks first, in a file named by its content, then the plan, which names them."""
-    plan = replace(
-        planned_batch.plan,
-        checkpoint_id=offset.checkpoint_id,
-        offset_digest=document_digest(offset),
-        settings_digest=session.settings.digest,
-        planned_at=now_text(),
-    )
-
-    # The plan is created last: whoever finds it finds all its tasks. The name of their file holds a digest, so the
-    # tasks of another plan are never read for them.
-    put_map_tasks(store, planned_batch.tasks, key=tasks_key(plan.map_task_digests))
-    store.create(PLAN, dump_document(plan.sealed()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +173,11 @@ def _open_requested(session: PipelineSession, request: RequestedRange, cores: in
             batch = requested_batch(session, request, cores=cores)
     if batch is None:
         return _nothing_to_do(session)
-    return _planned(batch) or _delivered_before(batch)
+    opened = _planned(batch)
+    if opened is not None:
+        return opened
+    report = BatchReport.load(batch.session.checkpoint, batch.offset.batch_number)
+    return OpenedBatch(reference=batch.session.reference(batch.offset), report=report)
 
 
 def _nothing_to_do(session: PipelineSession) -> OpenedBatch:
@@ -198,10 +194,11 @@ def _planned(batch: NextBatch) -> OpenedBatch | None:
         if batch.is_resumed:
             # This run too must own the checkpoint and the sink.
             claim_batch(batch)
+            reference = session.reference(batch.offset)
             # A plan that was there is gone a moment later if another run cleans up.
-            plan = found_plan(batch)
-            if plan is not None:
-                return OpenedBatch(reference=session.reference(batch.offset), plan=plan, is_resumed=True)
+            if reference.folder.size(PLAN) is not None:
+                found = load_own_plan(reference.folder, batch.offset)
+                return OpenedBatch(reference=reference, plan=found, is_resumed=True)
         offset, plan = write_plan(batch)
     except IcefloeError as error:
         if session.checkpoint.committed(number) is None:
@@ -211,8 +208,3 @@ def _planned(batch: NextBatch) -> OpenedBatch | None:
     if plan is None:
         return None
     return OpenedBatch(reference=session.reference(offset), plan=plan, is_resumed=batch.is_resumed)
-
-
-def _delivered_before(batch: NextBatch) -> OpenedBatch:
-    report = BatchReport.load(batch.session.checkpoint, batch.offset.batch_number)
-    return OpenedBatch(reference=batch.session.reference(batch.offset), report=report)

@@ -73,33 +73,30 @@ class BatchExtents:
     @property
     def hash_range_ids(self) -> list[int]:
         """Ids of the ranges of hash partitions; see `of`."""
-        return np.flatnonzero(self._open().ranges["start"] >= self._folder.plan.num_partitions).tolist()
+        with self._whole() as extents:
+            return np.flatnonzero(extents.ranges["start"] >= self._folder.plan.num_partitions).tolist()
 
     def of(self, range_id: int) -> RangeExtents:
         """The extents of one range; `ReduceInputGoneError` if they are gone or damaged."""
+        with self._whole() as extents:
+            return extents.of(range_id)
+
+    @contextmanager
+    def _whole(self) -> Iterator[StoredExtents]:
+        store = self._folder.store
         try:
-            return self._open().of(range_id)
+            if self._opened is None:
+                with says_remedy(store):
+                    self._opened = StoredExtents.open(store, self._key)
+            yield self._opened
         except (KeyMissingError, RangeMissingError, ValueError) as cause:
-            raise self._gone() from cause
-
-    def _open(self) -> StoredExtents:
-        if self._opened is None:
-            try:
-                with says_remedy(self._folder.store):
-                    self._opened = StoredExtents.open(self._folder.store, self._key)
-            except (KeyMissingError, ValueError) as cause:
-                raise self._gone() from cause
-        return self._opened
-
-    def _gone(self) -> ReduceInputGoneError:
-        url = self._folder.store.url
-        return ReduceInputGoneError(
-            f"the extents {url}/{self._key}, which coalesce wrote, are gone or damaged: run again, the next try "
-            "of this task writes them once more",
-            url=url,
-            key=self._key,
-            are_extents=True,
-        )
+            raise ReduceInputGoneError(
+                f"the extents {store.url}/{self._key}, which coalesce wrote, are gone or damaged: run again, the next "
+                "try of this task writes them once more",
+                url=store.url,
+                key=self._key,
+                are_extents=True,
+            ) from cause
 
 
 _MAX_ROUNDS: Final = 4

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,14 +18,6 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 __all__ = ["RowShape"]
 
 _IDENTITY: Final = "_identity"
-
-
-class RowsToShuffle(NamedTuple):
-    """Shuffled rows, ready to be written."""
-
-    batch: pa.RecordBatch
-    row_hashes: RowHashes
-    identity_hashes: RowHashes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,17 +135,17 @@ class RowShape:
         """False if whole rows are their own identity."""
         return bool(self.identity)
 
-    def to_shuffle(self, rows: WeightedRows) -> RowsToShuffle:
-        """Changed rows in the shuffled form."""
+    def to_shuffle(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes, RowHashes]:
+        """Changed rows in the shuffled form, the hashes of rows, and those of identities."""
         delivered, hashes = self.to_deliver(rows)
         if not self.identity:
-            return RowsToShuffle(delivered, hashes, hashes)
+            return delivered, hashes, hashes
         identities = RowHashes.of(self.identity_of(rows.batch), key=self.hash_key)
         if not self.is_identity_carried:
-            return RowsToShuffle(delivered, hashes, identities)
+            return delivered, hashes, identities
         identities = self._known(rows.batch, identities, hashes)
         columns = [*delivered.columns, identities.to_column()]
-        return RowsToShuffle(pa.RecordBatch.from_arrays(columns, schema=self.shuffled_schema), hashes, identities)
+        return pa.RecordBatch.from_arrays(columns, schema=self.shuffled_schema), hashes, identities
 
     def to_deliver(self, rows: WeightedRows) -> tuple[pa.RecordBatch, RowHashes]:
         """The delivered columns, and their hashes."""
