@@ -169,16 +169,13 @@ def error_of(error: KafkaError, request: KafkaRequest) -> IcefloeError | FencedE
             f"Kafka does not allow this user to {doing} for topic {topic} ({name}): grant it {rights[code]}; "
             "docs/sinks/kafka.md lists all rights"
         )
-    if code in _WAYS_OUT:
-        return TerminalError(f"Kafka refused to {doing} for topic {topic} ({name}: {said}): {_WAYS_OUT[code]}")
-    if error.retriable() or code in _PASSING:
+    if code not in _WAYS_OUT and (error.retriable() or code in _PASSING):
         return TransientError(
             f"Kafka could not {doing} for topic {topic} ({name}: {said}): see that its brokers run, and that "
             "bootstrap.servers and security.protocol are theirs, then run again"
         )
-    return TerminalError(
-        f"Kafka refused to {doing} for topic {topic} ({name}: {said}): correct the cause, then run again"
-    )
+    way_out = _WAYS_OUT.get(code, "correct the cause, then run again")
+    return TerminalError(f"Kafka refused to {doing} for topic {topic} ({name}: {said}): {way_out}")
 
 
 class _ClientLog:
@@ -301,12 +298,12 @@ class KafkaClients:
         """`refusals_of` a request that a client waits for; an answer makes errors of its connections forgotten."""
         with refusals_of(request, connection_error=partial(self.connection_error, client)):
             yield
-        self.answered(client)
+        # Errors that are not reported yet are reported first.
+        client.poll(0)
+        self.answered()
 
-    def answered(self, *asked: AdminClient | Producer) -> None:
-        """Forget errors of connections, reported or not."""
-        for client in asked:
-            client.poll(0)
+    def answered(self) -> None:
+        """Forget errors of connections."""
         self._errors.clear()
 
     def _note(self, error: KafkaError) -> None:

@@ -207,8 +207,8 @@ class RetainedChanges:
         self._parsers = {each.name: (self._written(each.name), parser(each.type, form)) for each in schema}
 
     def rows(self, messages: Sequence[Message]) -> pa.RecordBatch:
-        """The changes of this sink's messages: two rows for an update."""
-        rows = [row for message in messages if is_change(message) for row in self._read(message)]
+        """The changes of messages with a change: two rows for an update."""
+        rows = [row for message in messages for row in self._read(message)]
         return pa.RecordBatch.from_arrays(
             [pa.array([row.get(field.name) for row in rows], field.type) for field in self._schema], schema=self._schema
         )
