@@ -28,7 +28,7 @@ UNREADABLE = {
     "geometry": (with_field(type="geometry"), "column 'word' has type geometry", NEVER),
     "geography": (with_field(type="geography"), "column 'word' has type geography", NEVER),
     "encrypted": (lambda found: found["properties"].update({"encryption.key-id": "k"}), "events is encrypted", NEVER),
-    "a default of PyIceberg's": (with_field(**NANOS), "cannot load table db.events", "timestamp_ns"),
+    "a default of PyIceberg's": (with_field(**NANOS), "the metadata file of table db.events", "timestamp_ns"),
 }
 
 

@@ -273,7 +273,7 @@ class PipelineStatus(TableFacts):
         """The status now; reads no row and lists nothing. What a later batch left in the status stays.
 
         Args:
-            table: None: what was known of it stays.
+            table: None: what was known of it stays, unless the status is only looked at: then it is not there.
             phase: the task that succeeded; None: the status is only looked at.
         """
         view, before = checkpoint.look(), cls.known(checkpoint, pipeline)
@@ -289,8 +289,7 @@ class PipelineStatus(TableFacts):
         if trouble is not None and phase is not None and not is_late and trouble.is_over_after(phase):
             trouble = None
         cursor_id, load_part = (None, None) if cursor is None else (cursor.snapshot_id, cursor.load_part)
-        facts: TableFacts = before
-        pins = before.pins
+        facts, pins = (TableFacts(), None) if phase is None else (before, before.pins)
         if table is not None:
             facts = TableFacts.of(
                 table,
