@@ -186,7 +186,13 @@ class RemainingRows:
         if not batch.num_rows:
             return
         self._append(RowHashes.of_batch(batch, key=self._reader.shape.hash_key), positions)
-        self._keep(batch)
+        if self._kept is None:
+            return
+        if self._budget.take(batch.nbytes):
+            self._kept.append(batch)
+            self._kept_bytes += batch.nbytes
+        else:
+            self.forget()
 
     def add_slice(self, batch: pa.RecordBatch, positions: Positions, hash_slice: HashSlice) -> None:
         """Adds the rows whose hashes are in a slice. They are never kept."""
@@ -219,15 +225,6 @@ class RemainingRows:
         self._hashes.append(hashes)
         self._positions.append(positions)
         self.num_rows += len(positions)
-
-    def _keep(self, batch: pa.RecordBatch) -> None:
-        if self._kept is None:
-            return
-        if not self._budget.take(batch.nbytes):
-            self.forget()
-            return
-        self._kept.append(batch)
-        self._kept_bytes += batch.nbytes
 
 
 def hash_file(file: FileEffects, reader: TableRowReader, *, budget: MemoryBudget, hash_slice: HashSlice) -> HashedRows:

@@ -226,7 +226,7 @@ def open_backfill(
     session: PipelineSession, table: LoadedTable, request: RequestedRange
 ) -> tuple[PipelineSession, OffsetRecord] | None:
     """The session of the backfill to resume, and its open batch, by one listing at most; None: a new one begins."""
-    if request.has_end:
+    if request.up_to_snapshot_id is not None or request.up_to_timestamp is not None:
         return None
     start = start_of(table, request, branch=session.pipeline.branch)
     for found in session.checkpoint.open_backfills():

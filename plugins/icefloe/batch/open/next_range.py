@@ -59,11 +59,6 @@ class RequestedRange:
                 "after_timestamp and up_to_timestamp"
             )
 
-    @property
-    def has_end(self) -> bool:
-        """False if the range ends at the head of the branch."""
-        return self.up_to_snapshot_id is not None or self.up_to_timestamp is not None
-
 
 def start_of(table: LoadedTable, request: RequestedRange, *, branch: str) -> int | None:
     """The snapshot after which a request begins; None: from the start of history."""

@@ -61,11 +61,6 @@ class BatchExtents:
         self._key = extents_key(epoch)
         self._opened: StoredExtents | None = None
 
-    @property
-    def are_written(self) -> bool:
-        """True if there are extents; reading shows if they are whole."""
-        return self._folder.store.size(self._key) is not None
-
     def write(self, coalesce_plan: CoalescePlan, blocks: CollectedBlocks) -> None:
         """Writes the extents from the blocks of this epoch."""
         blocks.write(self._folder.store, self._key, coalesce_plan.all_ranges)
@@ -181,9 +176,9 @@ def until_readable(
         rounds += 1
         if epoch is None:
             epoch = _epoch(folder, redo)
-        extents = BatchExtents(folder, epoch)
+        are_gone = isinstance(trouble, ReduceInputGoneError) and trouble.are_extents
         # Whoever finds extents need not read the small files of all map outputs again: a reader checks every block.
-        if (isinstance(trouble, ReduceInputGoneError) and trouble.are_extents) or not extents.are_written:
+        if are_gone or folder.store.size(extents_key(epoch)) is None:
             with read_all_blocks(folder, redo) as blocks:
                 epoch = blocks.epoch
                 BatchExtents(folder, epoch).write(coalesce_plan, blocks)

@@ -14,7 +14,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import chain
+from itertools import accumulate, chain, groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -256,8 +256,10 @@ def load_moves(folder: BatchFolder, extents: BatchExtents, range_id: int) -> Ite
     entries = map_parallel(entry_of, keys)
     filled = [(key, entry) for key, entry in zip(keys, entries, strict=True) if entry.length]
     # Most rows of a hash range may be of this reduce range, so not all blocks fit into memory.
-    for some in _together(filled, most_bytes=folder.memory_bytes // 16):
-        yield from _gathered(chain.from_iterable(map_parallel(rows_of, some)))
+    at_once = max(1, folder.memory_bytes // 16)
+    ends = accumulate(entry.length for _, entry in filled)
+    for _, some in groupby(zip(ends, filled, strict=True), key=lambda each: each[0] // at_once):
+        yield from _gathered(chain.from_iterable(map_parallel(rows_of, [found for _, found in some])))
 
 
 @contextmanager
@@ -275,22 +277,6 @@ def _needed(folder: BatchFolder, keys: Sequence[str], key: str, range_id: int) -
             key=key,
             are_extents=False,
         ) from cause
-
-
-def _together(
-    found: Sequence[tuple[str, MovesEntry]], *, most_bytes: int
-) -> Iterator[Sequence[tuple[str, MovesEntry]]]:
-    """Neighbouring entries whose blocks fit together, at least one."""
-    some: list[tuple[str, MovesEntry]] = []
-    size_bytes = 0
-    for key, entry in found:
-        if some and size_bytes + entry.length > most_bytes:
-            yield some
-            some, size_bytes = [], 0
-        some.append((key, entry))
-        size_bytes += entry.length
-    if some:
-        yield some
 
 
 class CancelledRows(ExitStack):

@@ -66,10 +66,9 @@ class TableRowReader:
                 batch = batch.take(pa.array(passing)) if len(passing) < len(positions) else batch
             yield ReadRows(positions=kept, batch=self._compared(batch, file.data_file, kept), rows_read=rows_read)
 
-    def read_columns(self, data_file: DataFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """Some columns (None: all) of all rows in order; row ids that a file leaves to be inherited are null."""
-        schema = self.shape.read if names is None else self.shape.read.select(names)
-        for _, batch in self._checked.rows(data_file, schema, dictionary_columns=True):
+    def read_columns(self, data_file: DataFile, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of all rows in order."""
+        for _, batch in self._checked.rows(data_file, self.shape.read.select(names), dictionary_columns=True):
             yield batch
 
     def columns_of_equal_bytes(self, one: DataFile, other: DataFile) -> frozenset[str]:
