@@ -67,9 +67,10 @@ class ProtocolWatch:
             if (match := _below(places.checkpoint, _RECORD, key)) is not None:
                 document = json.loads(data)
                 batch = document["checkpoint_id"], int(match[3])
-                act = Act.OPEN if match[2] == "offsets" else self._end(batch, document)
                 # A backfill's changes are files, whatever the sink of its pipeline is.
-                return batch, act, places.delivers and not match[1]
+                is_passed_on = places.delivers and not match[1]
+                act = Act.OPEN if match[2] == "offsets" else self._end(batch, document, is_passed_on=is_passed_on)
+                return batch, act, is_passed_on
             if (match := _below(places.changes, _MANIFEST, key)) is not None:
                 backfill, number = match[1] or "", int(match[2])
                 claim = places.document(f"{places.changes}{backfill}_icefloe.json") or {"owner": ""}
@@ -78,10 +79,11 @@ class ProtocolWatch:
                 return (claim["owner"], number), Act.CLOSE if is_closed else Act.PROVE, places.delivers and not backfill
         return None
 
-    def _end(self, batch: tuple[str, int], commit: Mapping[str, Any]) -> Act:
+    def _end(self, batch: tuple[str, int], commit: Mapping[str, Any], *, is_passed_on: bool) -> Act:
         if commit["ending"]["outcome"] == "delivered":
             return Act.RECORD
-        is_begun = self.states.get(batch, BatchState.FREE).allows(Act.GIVE_UP)
+        # Readers of files see what has arrived: nobody gives that up.
+        is_begun = is_passed_on and self.states.get(batch, BatchState.FREE).allows(Act.GIVE_UP)
         return Act.GIVE_UP if is_begun and commit["ending"]["outcome"] not in MOVES else Act.END
 
     @staticmethod

@@ -63,6 +63,7 @@ def test_a_sink_that_was_taken_over_twice_by_order_breaks_no_promise() -> None:
         pytest.param(34_006_761, id="pins hold the way from a rollback behind the nearest ancestor"),
         pytest.param(34_040_094, id="the files of a batch expire before its record"),
         pytest.param(35_015_316, id="a part is lost after its range was read"),
+        pytest.param(503_957, id="all of a batch arrives while a reset gives it up"),
     ],
 )
 def test_a_schedule_that_was_once_misjudged_breaks_no_promise(seed: int) -> None:

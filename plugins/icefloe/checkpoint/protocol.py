@@ -70,8 +70,8 @@ class BatchState(StrEnum):
 
     @property
     def can_be_given_up(self) -> bool:
-        """True if only a reset ends the batch without its changes."""
-        return self.allows(Act.GIVE_UP)
+        """True if the sink may have a part of the batch, and only a reset ends it without the rest."""
+        return self.allows(Act.GIVE_UP) and not self.can_be_recorded
 
     def after(self, act: Act, *, is_passed_on: bool) -> "BatchState":
         """The state to which an act leads; `ValueError` if it must not happen in this one."""
@@ -87,7 +87,8 @@ TRANSITIONS: Final[Mapping[BatchState, Mapping[Act, BatchState]]] = MappingProxy
         BatchState.OPEN: {Act.PROVE: BatchState.PROVEN, Act.CLOSE: BatchState.CLOSED},
         BatchState.PROVEN: {Act.BEGIN: BatchState.DELIVERING, Act.GIVE_UP: BatchState.ENDED},
         BatchState.DELIVERING: {Act.ARRIVE: BatchState.ARRIVED, Act.GIVE_UP: BatchState.ENDED},
-        BatchState.ARRIVED: {Act.RECORD: BatchState.ENDED},
+        # A reset may have looked before the rest arrived: its record is as good, because a load comes after it.
+        BatchState.ARRIVED: {Act.RECORD: BatchState.ENDED, Act.GIVE_UP: BatchState.ENDED},
         BatchState.CLOSED: {Act.END: BatchState.ENDED},
         BatchState.ENDED: {},
     }
