@@ -2,6 +2,7 @@ import base64
 import re
 import traceback
 from collections.abc import Iterator
+from datetime import timedelta
 from threading import Event
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,7 @@ from obstore.store import MemoryStore
 from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import silence_of
 from icefloe.storage import location
+from icefloe.storage.dynamodb_items import Item, Items
 from icefloe.storage.location import open_store
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.store import Store
@@ -189,7 +191,29 @@ def test_documents_from_before_the_store_was_coordinated_still_count(table):
     assert store.get("offsets/0.json") == b"old"
 
 
-def test_a_value_whose_writer_died_before_its_item_is_removed_when_its_batch_is_over(table):
+@pytest.mark.parametrize("method", ["create", "replace"])
+@pytest.mark.parametrize("url", ["dynamodb://icefloe", "memory://"])
+def test_a_value_that_went_before_it_was_named_is_written_again(table, monkeypatch, url, method):
+    """A sweep comes between value and item, or a request is sent again after another writer's."""
+    store = open_store(f"{url}{uuid4().hex}" if url == "memory://" else url, options=table.options())
+    assert store.create("a/key", b"small")
+    key = "a/key" if method == "replace" else "a/other"
+    name = getattr(Items, method)
+
+    def late(items: Items, item: Item) -> Any:
+        # Chunks are items too, which hold their values.
+        if item.sha256 is not None:
+            monkeypatch.setattr(Items, method, name)
+            assert store.remove_unfinished("a", is_over=True) == 1
+        return name(items, item)
+
+    monkeypatch.setattr(Items, method, late)
+    assert (store.create if method == "create" else store.put)(key, LARGE) in (True, None)
+    assert store.get(key) == LARGE
+    assert store.create(key, b"another") is False
+
+
+def test_a_value_whose_writer_died_before_its_item_is_removed_when_it_is_old_or_the_batch_is_over(table, monkeypatch):
     bucket = uuid4().hex
     objects, store = open_store(f"memory://{bucket}"), coordinated(table, bucket)
     objects.put(f"7/part~{uuid4().hex}", b"orphan")
@@ -204,6 +228,9 @@ def test_a_value_whose_writer_died_before_its_item_is_removed_when_its_batch_is_
     assert alone.remove_unfinished("8", is_over=True) == 1
     assert [key for _, key in table.items] == ["7/whole"]
     assert "sha256" in item
+    objects.put(f"7/part~{uuid4().hex}", b"orphan")
+    monkeypatch.setattr("icefloe.storage.dynamodb_store._OLD", timedelta(days=-1))
+    assert (store.remove_unfinished(), store.get("7/whole")) == (1, LARGE)
 
 
 def test_a_damaged_value_is_never_returned(table):

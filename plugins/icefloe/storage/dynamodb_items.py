@@ -213,6 +213,10 @@ class ChunkedValues:
         found = (self._chunks.find(f"{name}/{number:06d}") for number in count())
         return b"".join(chunk.value or b"" for chunk in takewhile(bool, found) if chunk)
 
+    def size(self, name: str) -> int | None:
+        """Bytes of its chunks; None if there is none."""
+        return sum(each.size_bytes for each in self._chunks.below(f"{name}/")) or None
+
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """The chunks of all values below a key taken as a folder, each under the name of its value."""
         for each in self._chunks.below(f"{prefix}/" if prefix else ""):

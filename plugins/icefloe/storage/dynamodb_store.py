@@ -3,8 +3,9 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from icefloe.errors import TransientError
 from icefloe.storage.dynamodb_items import ChunkedValues, Item, Items, key_of_name
@@ -22,6 +23,9 @@ from icefloe.storage.store import (
 )
 
 Found = TypeVar("Found")
+
+_OLD: Final = timedelta(days=1)
+"""Age at which a large value without an item is none that a living writer is about to name."""
 
 
 class DynamodbStore(Store):
@@ -64,6 +68,8 @@ class DynamodbStore(Store):
         old = self._items.replace(item)
         if old is not None:
             self._discard(old)
+        if not self._keeps(item, data):
+            self._discard(item)
 
     def create(self, key: str, data: bytes | Path) -> bool:
         """True also if this very call created it and its first answer was lost."""
@@ -74,7 +80,7 @@ class DynamodbStore(Store):
             return False
         self._large.put(item.name, data)
         # If the item may be there although no answer says so, its value must stay.
-        is_created = self._items.create(item)
+        is_created = self._items.create(item) and self._keeps(item, data)
         if not is_created:
             self._discard(item)
         return is_created
@@ -94,15 +100,22 @@ class DynamodbStore(Store):
             yield StoredObject(key=item.key, size_bytes=item.size_bytes, modified=item.modified)
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
-        # A value without an item may be one that a living writer is about to name, however old it is.
-        names = {each.key for each in self._large.list(prefix)} if is_over else ()
-        unnamed = [name for name in names if (key := key_of_name(name)) is not None and not self._is_named(key, name)]
+        now = self._items.table.now()
+        names = {each.key for each in self._large.list(prefix) if is_over or now - each.modified > _OLD}
+        unnamed = [name for name in names if key_of_name(name) is not None and not self._is_named(name)]
         self._large.delete(unnamed)
         return len(unnamed)
 
-    def _is_named(self, key: str, name: str) -> bool:
-        item = self._items.find(key, has_value=False)
+    def _is_named(self, name: str) -> bool:
+        item = self._items.find(key_of_name(name) or name, has_value=False)
         return item is not None and item.name == name
+
+    def _keeps(self, item: Item, data: bytes | Path) -> bool:
+        """A value that a sweep took meanwhile, or the writer that came between two sends of a request, is put again."""
+        if item.value is not None or self._large.size(item.name) == item.size_bytes:
+            return True
+        self._large.put(item.name, data)
+        return self._is_named(item.name)
 
     def _discard(self, *items: Item) -> None:
         if large := [item.name for item in items if item.sha256 is not None]:
