@@ -36,7 +36,8 @@ _BRIEF_SHARE: Final = 1 / 12
 _BRIEF_SECONDS: Final = 2.0
 _THREAD_NAME: Final = "icefloe-waits-for-an-answer"
 _MOST_UNANSWERED: Final = 4
-_PAUSE_SECONDS: Final = 1_800.0
+_FIRST_PAUSE_SECONDS: Final = 60.0
+_LONGEST_PAUSE_SECONDS: Final = 3_600.0
 
 
 def patience_seconds(environ: Mapping[str, str]) -> float:
@@ -123,7 +124,7 @@ def silence_of(*place: str) -> Silence:
 
 
 _unanswered: Final[defaultdict[str, dict[Future[Any], float]]] = defaultdict(dict)
-"""By place, the calls that were given up and still run, with the times at which they were."""
+"""By place, the calls that were given up and still run, with the times of the last call each stands for."""
 _unanswered_lock: Final = threading.Lock()
 
 
@@ -134,7 +135,7 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
     timeout too.
 
     Args:
-        place: of its calls that were given up within half an hour and still run, there are at most four: a long-lived
+        place: while four calls to it that were given up still run, others are made now and then only: a long-lived
             process would fill with threads. Empty: a call is always made.
 
     Raises:
@@ -143,9 +144,13 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
     """
     if place:
         with _unanswered_lock:
-            began = _unanswered[place].values()
-            if sum(monotonic() - at < _PAUSE_SECONDS for at in began) >= _MOST_UNANSWERED:
-                raise TimeoutError(f"not asked again yet: {len(began)} earlier calls to it are still unanswered")
+            earlier = _unanswered[place]
+            if len(earlier) >= _MOST_UNANSWERED:
+                # A minute after 4 waiting calls, two after 5, up to an hour: each one more may leave a thread.
+                pause = _FIRST_PAUSE_SECONDS * 2 ** min(len(earlier) - _MOST_UNANSWERED, 10)
+                if monotonic() - max(earlier.values()) < min(pause, _LONGEST_PAUSE_SECONDS):
+                    raise TimeoutError(f"not asked again yet: {len(earlier)} earlier calls to it are still unanswered")
+                earlier[next(iter(earlier))] = monotonic()
     [answer] = Lane(threads=1, name=_THREAD_NAME, daemon=True).submit(call)
     wait([answer], timeout=seconds)
     if _is_given_up(answer, place):

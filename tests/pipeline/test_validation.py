@@ -57,8 +57,14 @@ name: flights__backfill
     ("text", "sentence"),
     [
         ("# a remark", "a pipeline file must be a mapping of keys to values, one `key: value` per line, not empty"),
-        ("- a", "a pipeline file must be a mapping of keys to values, one `key: value` per line, not the list"),
-        ("flights", "a pipeline file must be a mapping of keys to values, one `key: value` per line, not 'flights'"),
+        (
+            "- password: hunter2",
+            "a pipeline file must be a mapping of keys to values, one `key: value` per line, not a list",
+        ),
+        (
+            "hunter2",
+            "a pipeline file must be a mapping of keys to values, one `key: value` per line, not a single value",
+        ),
     ],
 )
 def test_a_file_that_is_no_mapping_is_one_sentence(write, text, sentence):

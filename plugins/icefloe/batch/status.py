@@ -273,7 +273,8 @@ class PipelineStatus(TableFacts):
         """The status now; reads no row and lists nothing. What a later batch left in the status stays.
 
         Args:
-            table: None: what was known of it stays, unless the status is only looked at: then it is not there.
+            table: None: what was known of it at this cursor stays, unless the status is only looked at: then it is not
+                there.
             phase: the task that succeeded; None: the status is only looked at.
         """
         view, before = checkpoint.look(), cls.known(checkpoint, pipeline)
@@ -289,16 +290,19 @@ class PipelineStatus(TableFacts):
         if trouble is not None and phase is not None and not is_late and trouble.is_over_after(phase):
             trouble = None
         cursor_id, load_part = (None, None) if cursor is None else (cursor.snapshot_id, cursor.load_part)
-        facts, pins = (TableFacts(), None) if phase is None else (before, before.pins)
+        facts = TableFacts(cursor_timestamp=None if cursor is None else cursor.timestamp)
+        pins = None if phase is None else before.pins
         if table is not None:
             facts = TableFacts.of(
                 table,
                 branch=pipeline.branch,
                 cursor_snapshot_id=cursor_id,
-                cursor_timestamp=None if cursor is None else cursor.timestamp,
+                cursor_timestamp=facts.cursor_timestamp,
                 is_loading=load_part is not None,
             )
             pins = Pins.of(table, pipeline.name, view)
+        elif phase is not None and before.cursor_snapshot_id == cursor_id:
+            facts = before
         commit = None if cursor is None else checkpoint.committed(cursor.batch_number)
         return cls(
             **{each.name: getattr(facts, each.name) for each in fields(TableFacts)},

@@ -190,7 +190,9 @@ _SAFE_PLACES: Final[Mapping[KeyPath, str]] = {
 def checked_data(file: YamlFile, environ: Mapping[str, str] | None) -> dict[str, Any]:
     """The file's data, or an error with every fault, in line order. ``environ=None`` leaves ``${NAME}`` as written."""
     if not isinstance(file.data, dict):
-        sentence = f"a pipeline file must be {pipeline_schema()['x-expected']}, not {_shown(file, ())}"
+        # Nothing of it is shown: without keys nobody knows which of its values is a password.
+        there = "empty" if file.data is None else "a list" if isinstance(file.data, list) else "a single value"
+        sentence = f"a pipeline file must be {pipeline_schema()['x-expected']}, not {there}"
         raise file_error(file.path, [*file.problems, Problem(line=0, key="", sentence=sentence)])
     data: dict[str, Any] = file.data
     if environ is not None:

@@ -303,7 +303,7 @@ class _Hidden:
         # text would hold up every other thread.
         for length, values in list(self._starts.items()):
             windows = map(text.__getitem__, map(slice, range(len(text) - length + 1), range(length, len(text) + 1)))
-            found.update(*map(values.__getitem__, filter(values.__contains__, windows)))
+            found.update(*map(values.__getitem__, set(filter(values.__contains__, windows))))
         with self._lock:
             return [self._forms[each] for each in found if each in self._forms and (each.is_secret or not only_secrets)]
 

@@ -127,6 +127,8 @@ class ChangeFiles:
                 f"{url} holds this whole batch in other parts than this run makes, and {lost[0]} there differs from "
                 f"the manifest: delete everything below {url} and run again; the same changes are delivered once more"
             )
+        # Of this run, which cut its parts elsewhere: a program that lists the folder would read changes twice.
+        self.discard(number)
 
     def manifest(self, batch_number: int) -> Manifest:
         """The manifest of a committed batch; KeyMissingError if it is not whole."""

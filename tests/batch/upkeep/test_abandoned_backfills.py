@@ -45,4 +45,4 @@ def test_an_abandoned_backfill_delivers_nothing_and_its_range_can_be_started_aga
 def test_a_backfill_that_was_never_begun_is_refused(operated: Operated) -> None:
     done = operated.abandon("--backfill", "mistyped", "--yes")
     assert done.code == 65
-    assert "pipeline events has no backfill mistyped: those that it has are the folders in " in done.err
+    assert "pipeline events has no backfill mistyped: it has none; correct the ID" in done.err

@@ -99,8 +99,16 @@ OPTIONAL_BOUNDS = {
         (("lower_bounds", {"type": "map", "values": "bytes", "key-id": 126, "value-id": 127}, 125), "map"),
         (("path", "string", 99), "field 100 is missing"),
         (("partition", record(("x", record(("y", "int", 9), name="r9"), 8), name="r8"), 102), "nested types"),
+        (("partition", record(("p", "string", "1000"), name="r8"), 102), "one without a number"),
     ],
-    ids=["another type", "bounds that may be null", "a map of texts", "none", "a partition of structs"],
+    ids=[
+        "another type",
+        "bounds that may be null",
+        "a map of texts",
+        "none",
+        "a partition of structs",
+        "an id that is a text",
+    ],
 )
 def test_a_schema_without_the_fields_of_the_spec_is_refused(tmp_path: Path, field: Any, said: str) -> None:
     fields = {

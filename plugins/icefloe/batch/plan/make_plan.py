@@ -156,6 +156,8 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
     plan = replace(
         planned.plan,
         pipeline=pipeline.name,
+        # As the file has it: a catalog may fold the letters of a name.
+        table=pipeline.table,
         batch_number=offset.batch_number,
         backfill_id=session.backfill_id,
         warnings=offset.warnings,

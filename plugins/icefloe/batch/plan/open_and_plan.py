@@ -57,7 +57,7 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         return offset, None
     planned_batch = _replanned_if_other(offset, claimed, planned_batch)
     refuse_other_plan(planned_batch, offset, session.pipeline)
-    store = session.reference(offset).fenced_folder()
+    store = replace(session.reference(offset), requests=session.requests).fenced_folder()
 
     def is_over() -> bool:
         return checkpoint.committed(offset.batch_number) is not None

@@ -1,7 +1,7 @@
 """Ending an open batch by hand: given up if no reader has seen anything of it, otherwise recorded as done."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Final, Self
 
 from icefloe.batch.context.end_batch import BatchEnd, try_to_show_ends
 from icefloe.batch.context.session import PipelinePlaces
@@ -17,6 +17,8 @@ from icefloe.pipeline.model import ChangesPlace
 from icefloe.sinks.manifest import BatchSummary
 
 __all__ = ["AbandonedBatch"]
+
+_MOST_NAMED: Final = 10
 
 
 class BatchStateError(TerminalError):
@@ -70,10 +72,11 @@ class AbandonedBatch(BatchEnd):
         if view.checkpoint_id is None:
             refuse_other_coordination(places)
             if places.backfill_id is not None:
-                raise TerminalError(
-                    f"pipeline {name} has no backfill {places.backfill_id}: those that it has are the folders in "
-                    f"{pipeline.checkpoint_url}/backfills; correct the ID"
-                )
+                known = {
+                    each.key.split("/")[1] for each in places.open_storage(pipeline.checkpoint_url).list("backfills")
+                }
+                listed = f"it has {', '.join(sorted(known)[-_MOST_NAMED:])}" if known else "it has none"
+                raise TerminalError(f"pipeline {name} has no backfill {places.backfill_id}: {listed}; correct the ID")
         if opened is None:
             return None
         number = opened.batch_number

@@ -292,6 +292,9 @@ class _Look:
     def _look_at_sink(self, store: Store, of_pipeline: Checkpoint, pipeline: str, *, is_staged: bool) -> None:
         listed, cutoff = self._listed(store, _AT_SINK, pipeline)
         for backfill_id, batches in listed.items():
+            numbers = sorted(number for number in batches if number is not None)
+            if not numbers:
+                continue
             checkpoint = of_pipeline if backfill_id is None else of_pipeline.backfill(backfill_id)
             root = store if backfill_id is None else store.child(f"_backfills/{backfill_id}")
             folder, view = ChangeFiles(root), checkpoint.look()
@@ -302,7 +305,6 @@ class _Look:
                 )
                 continue
             owner = _Owner(checkpoint=checkpoint, view=view, pipeline=pipeline, backfill_id=backfill_id)
-            numbers = sorted(number for number in batches if number is not None)
             ended = [number for number in numbers if view.state_of(number) is BatchState.ENDED]
             manifests = map_parallel(partial(_names, folder), ended)
             named = dict(zip(ended, manifests, strict=True))

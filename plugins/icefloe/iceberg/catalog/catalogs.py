@@ -23,7 +23,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors, decoded_metadata, reading_metadata
 from icefloe.iceberg.catalog.confined_io import confine
-from icefloe.iceberg.catalog.file_io import exact
+from icefloe.iceberg.catalog.file_io import FileGoneError, exact
 from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
 from icefloe.iceberg.unreadable import refuse_encrypted
 from icefloe.patience import Patience
@@ -211,6 +211,9 @@ def _load(catalog: Catalog, table: str) -> Table:
     token = _LOADED_TABLE.set(table)
     try:
         return catalog.load_table(table)
+    except FileGoneError as error:
+        # No batch needs this file: nothing can be read of the table without it.
+        raise TerminalError(f"catalog {catalog.name!r} names a metadata file that is gone: {error.sentence}") from error
     finally:
         _LOADED_TABLE.reset(token)
 

@@ -112,7 +112,7 @@ def identical_columns(
     first, second = layouts
     likely = [name for name in first.keys() & second.keys() if first[name].decoding == second[name].decoding]
     least_bytes = _LEAST_SHARE * _size_bytes(first, first)
-    if _size_bytes(first, likely) < least_bytes:
+    if not likely or _size_bytes(first, likely) < least_bytes:
         return frozenset()
     unequal: set[str] = set()
     one, other = files

@@ -70,17 +70,19 @@ def _type(schema: AvroSchema, known: dict[str, AvroType]) -> AvroType:
     """A type; named ones are known from where each first appears."""
     match schema:
         case str():
-            return known[schema]
+            return known[schema.rpartition(".")[2]]
         case ["null", other] | [other, "null"]:
             return _nullable(_type(other, known), null_index=schema.index("null"))
         case {"type": "array", "items": items}:
             return _array(_type(items, known), is_map=schema.get("logicalType") == "map")
         case {"type": "record", "name": name, "fields": fields}:
-            known[name] = _record([(each.get("field-id"), _type(each["type"], known)) for each in fields])
-            return known[name]
+            record = _record([(each.get("field-id"), _type(each["type"], known)) for each in fields])
+            known[name.rpartition(".")[2]] = record
+            return record
         case {"type": "fixed", "name": name, "size": int(size)}:
-            known[name] = _logical(AvroType(kind="fixed", read=methodcaller("read_fixed", size)), schema)
-            return known[name]
+            fixed = _logical(AvroType(kind="fixed", read=methodcaller("read_fixed", size)), schema)
+            known[name.rpartition(".")[2]] = fixed
+            return fixed
         case {"type": inner}:
             return _logical(_type(inner, known), schema)
     raise ValueError(f"its schema has a type that manifests do not have: {str(schema)[:100]}")
@@ -88,8 +90,8 @@ def _type(schema: AvroSchema, known: dict[str, AvroType]) -> AvroType:
 
 def _record(listed: Sequence[tuple[object, AvroType]]) -> AvroType:
     fields = dict(listed)
-    if len(fields) < len(listed):
-        raise ValueError("its schema has a record with two fields of one id")
+    if len(fields) < len(listed) or not all(isinstance(each, int) for each in fields):
+        raise ValueError("its schema has a record with two fields of one id, or one without a number")
     width = 1 + sum(each.width for each in fields.values())
     if width > MAX_VALUES:
         raise ValueError(f"its schema has a record of more than {MAX_VALUES} values")

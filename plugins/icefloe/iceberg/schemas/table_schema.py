@@ -178,9 +178,9 @@ def require_comparable_states(
             continue
         raise TerminalError(
             f"table {table} was replaced by one with another schema: column {end.find_column_name(field_id)!r} is "
-            f"{now.field_type} at snapshot {end_snapshot_id} and was {was.field_type} at snapshot {start_snapshot_id} "
-            f"(initial defaults: {now.initial_default} and {was.initial_default}), so no schema fits both states; give "
-            "the pipeline another name and sink.path to start over"
+            f"{now.field_type} at snapshot {end_snapshot_id} and was {was.field_type} at snapshot {start_snapshot_id}, "
+            "or has another initial default, so no schema fits both states; give the pipeline another name and "
+            "sink.path to start over"
         )
 
 

@@ -29,7 +29,7 @@ Key = TypeVar("Key")
 
 _THREADS: Final = 16
 _RETRY_SECONDS: Final = 30.0
-_MAX_ENTRIES: Final = 1_000
+_MAX_ENTRIES: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

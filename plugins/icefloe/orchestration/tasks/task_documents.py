@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypedDict
@@ -90,18 +91,23 @@ class PipelineFacts:
     def of(cls, task_documents: Mapping[str, str]) -> Self:
         """The facts in tasks' ``doc_json``; empty if another release wrote them."""
         for text in task_documents.values():
-            document = json.loads(text)
-            if document.get("version") != 1:
-                continue
-            if "sentence" in document:
-                path = document["path"]
-                return cls(sentence=document["sentence"].replace(path, Path(path).name), path=path)
-            try:
-                return cls(pipeline=pipeline_from_mapping(document["pipeline"]), path=document["pipeline"]["path"])
-            except (IcefloeError, KeyError, TypeError) as error:
-                reason = error.sentence if isinstance(error, IcefloeError) else type(error).__name__
-                return cls(sentence=f"this release cannot read the pipeline in the DAG: {reason}")
+            # A DAG of somebody else may have a document of its own, or none that can be read.
+            with suppress(ValueError):
+                document = json.loads(text)
+                if isinstance(document, dict) and document.get("version") == 1:
+                    return cls._of(document)
         return cls()
+
+    @classmethod
+    def _of(cls, document: Mapping[str, Any]) -> Self:
+        if "sentence" in document:
+            path = document["path"]
+            return cls(sentence=document["sentence"].replace(path, Path(path).name), path=path)
+        try:
+            return cls(pipeline=pipeline_from_mapping(document["pipeline"]), path=document["pipeline"]["path"])
+        except (IcefloeError, KeyError, TypeError) as error:
+            reason = error.sentence if isinstance(error, IcefloeError) else type(error).__name__
+            return cls(sentence=f"this release cannot read the pipeline in the DAG: {reason}")
 
 
 def pipeline_facts_document(pipeline: Pipeline) -> str:

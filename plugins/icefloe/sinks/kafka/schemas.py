@@ -288,6 +288,8 @@ def _client(configuration: Mapping[str, Any]) -> SchemaRegistryClient:
             key="sink.schema_registry.url",
         )
     try:
+        # The client takes any timeout, and would fail at each request.
+        float(configuration.get("timeout", 0))
         return SchemaRegistryClient.new_client(dict(configuration))
     except Exception as cause:
         raise TerminalError(
