@@ -52,11 +52,6 @@ class SyntheticOutputs(Store):
     def url(self) -> str:
         return self._kept.url
 
-    @property
-    def requests_at_once(self) -> int:
-        """One, so that the CPU of this thread is the CPU of the work."""
-        return 1
-
     def get(self, key: str) -> bytes:
         self.requests += 1
         name = key.split(".")
