@@ -184,6 +184,7 @@ def test_a_commit_that_is_cleared_after_later_batches_leaves_the_status_of_the_l
 
 
 @pytest.mark.spark
+@pytest.mark.extended
 def test_spark_runs_both_phases_and_passes_no_secret_through_airflow(
     lake: Lake, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 from support.pipelines.workspace import icefloe_process, python
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 
 @pytest.fixture

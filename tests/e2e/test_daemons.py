@@ -79,6 +79,7 @@ def test_a_commit_is_followed_and_a_range_is_delivered_while_the_sensor_waits(
     assert lake.changes(1) == {("UPDATE_BEFORE", 1, "AA"): 1, ("UPDATE_AFTER", 1, "B6"): 1}
 
 
+@pytest.mark.extended
 def test_metrics_of_the_triggerer_and_of_tasks_arrive_at_statsd(flights: DagRuns, statsd: StatsdReceiver) -> None:
     flights.wait_for_task(2, "wait_for_snapshot", "deferred")
     seen = statsd.count("icefloe.flights.polls.empty")

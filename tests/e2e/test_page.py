@@ -16,7 +16,7 @@ from page.screenshots import stage_in
 from page.stage import airflow_variables
 from support.missing import missing
 
-pytestmark = pytest.mark.daemons
+pytestmark = [pytest.mark.daemons, pytest.mark.extended]
 
 
 @pytest.fixture(scope="module")

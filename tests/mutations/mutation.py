@@ -72,8 +72,8 @@ class Mutation:
         module, _, name = self.function.rpartition(":")
         found = []
         for path, source in sources.items():
-            # Parsing all files takes seconds; the name stands in few of them.
-            if module in ("", Path(path).stem) and name.rpartition(".")[2] in source:
+            # Parsing all files takes seconds.
+            if module in ("", Path(path).stem) and f"def {name.rpartition('.')[2]}(" in source:
                 tree = ast.parse(source)
                 found += [(path, tree, function) for own, function in _functions(tree) if own == name]
         if len(found) != 1:

@@ -21,7 +21,7 @@ from support.pipelines.workspace import Workspace, icefloe
 from support.servers.careless_store import careless_store
 from support.servers.dynamodb import TABLE, Dynamodb
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import CHANGES, FLIGHTS, LOAD, Staged, inserts
 from support.servers.kafka import Kafka
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.extended]
 
 MOCKED = {"format": "avro", "schema_registry": {"url": "mock://promoted"}}
 

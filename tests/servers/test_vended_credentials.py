@@ -32,7 +32,7 @@ from support.servers.rest_catalog import RestCatalog
 from support.servers.serving import Answering, serving
 from support.servers.versitygw import REGION, Versitygw
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(900)]
 
 _DELEGATION = "X-Iceberg-Access-Delegation"
 

@@ -23,7 +23,7 @@ from support.tiers import extended
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 100
-IN_TEST, IN_EXTENDED = 400, 600
+IN_TEST, IN_EXTENDED = 200, 800
 LARGE = {"/tasks/": b'"row_groups"', ".moves": b""}
 
 

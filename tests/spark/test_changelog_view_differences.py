@@ -16,7 +16,7 @@ from spark.iceberg_changelog import agreed, changes_of, counted, view_of
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 CreateTable = Callable[..., SparkTable]
 

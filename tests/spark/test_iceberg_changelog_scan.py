@@ -30,7 +30,7 @@ from spark.iceberg_changelog import agreed, changes_of, overwrite_partitions, vi
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_table import SparkTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 CreateTable = Callable[..., SparkTable]
 A, A2, B, C = (29, "a"), (43, "a"), (61, "k"), (89, "c")

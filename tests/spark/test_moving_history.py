@@ -18,7 +18,7 @@ from spark.moving_table import (
 )
 from support.spark.spark_table import SparkTable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from support.missing import missing
 from support.stack.reader_program import FileRefusedError, Stage, load_stages, read_compose
 from support.stack.services import COMPOSE_FILE
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 ROOT = COMPOSE_FILE.parent
 PAGE = (ROOT / "docs" / "compose.md").read_text(encoding="utf-8")

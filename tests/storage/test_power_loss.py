@@ -7,7 +7,7 @@ import pytest
 from storage.power_loss import Disk, Syscall, recorded
 from support.pipelines.workspace import ROOT, Workspace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 MAKES_VISIBLE = ("link", "linkat", "rename", "renameat", "renameat2")
 BUILDS_ON_ALL = ("*/offsets/0.json", "*/plan.json", "*/ranges.json", "*/_manifest.json", "*/commits/0.json")

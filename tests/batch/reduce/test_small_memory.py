@@ -65,6 +65,7 @@ def delivered(batch: OpenBatch, folder: Path) -> tuple[Any, bytes]:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("form", FORMS, ids=["identity", "net", "identity carried", "carried, net", "no identity"])
 def test_changes_are_the_same_bytes_whatever_the_memory(
     tmp_path: Path, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -20,7 +20,6 @@ from icefloe.engines.spark.master import (
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
 from support.pipelines.workspace import Workspace
-from support.tiers import extended
 
 LOCAL = SparkMaster(url="local[2]", is_local=True)
 CLUSTER = SparkMaster(url="spark://master:7077", is_local=False)
@@ -122,7 +121,8 @@ def test_no_other_job_authenticates_for_it_would_lack_the_secret(master: SparkMa
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("url", [extended("local[1]"), "local-cluster[1,1,1024]"])
+@pytest.mark.extended
+@pytest.mark.parametrize("url", ["local[1]", "local-cluster[1,1,1024]"])
 def test_no_secret_of_a_large_closure_is_readable_on_a_disk(tmp_path: Path, url: str) -> None:
     environ = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     script = Path(__file__).parent / "large_closure.py"
