@@ -4,14 +4,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.engines import cores
-from icefloe.engines.cores import (
-    available_cores,
-    cpu_limit,
-    executor_cores,
-    local_cores,
-    memory_limit,
-    tasks_at_once,
-)
+from icefloe.engines.cores import available_cores, cpu_limit, executor_cores, local_cores, memory_limit, tasks_at_once
 from icefloe.errors import TerminalError
 from support.pipelines.workshop import Workshop
 

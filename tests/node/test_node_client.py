@@ -16,15 +16,7 @@ from demo.servers.free_port import free_port
 from icefloe.errors import TerminalError
 from icefloe.node import node_client
 from icefloe.node.node_config import NodeConfig
-from icefloe.node.node_folder import (
-    BUSY,
-    MOST_MESSAGE_BYTES,
-    NodeFolder,
-    NodeLostError,
-    Piece,
-    PieceFault,
-    encode_rows,
-)
+from icefloe.node.node_folder import BUSY, MOST_MESSAGE_BYTES, NodeFolder, NodeLostError, Piece, PieceFault, encode_rows
 from icefloe.node.node_server import NodeServer
 from support.nodes.members import member
 from support.nodes.served_file import DATA, content, piece, read

@@ -11,14 +11,7 @@ from pyarrow import flight
 from demo.servers.free_port import free_port
 from icefloe.node import node_server
 from icefloe.node.node_config import NodeConfig
-from icefloe.node.node_folder import (
-    BUSY,
-    READ,
-    NodeFolder,
-    NodeLostError,
-    PieceFault,
-    encode_pieces,
-)
+from icefloe.node.node_folder import BUSY, READ, NodeFolder, NodeLostError, PieceFault, encode_pieces
 from icefloe.node.node_server import NodeServer
 from support.nodes.members import member, strangers
 from support.nodes.served_file import DATA, FILE, content, piece, read, waited

@@ -8,13 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import TerminalError
-from icefloe.pipeline.yaml_file import (
-    Problem,
-    file_error,
-    load_yaml,
-    parse_yaml,
-    read_scalar,
-)
+from icefloe.pipeline.yaml_file import Problem, file_error, load_yaml, parse_yaml, read_scalar
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Co", "Cn")), max_size=8)
 # Numbers of YAML 1.2 that PyYAML, which writes 1.1, leaves unquoted when they are text.

@@ -17,14 +17,7 @@ from icefloe.orchestration.tasks.snapshot_trigger import PipelineSnapshotTrigger
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
 from icefloe.orchestration.tasks.task_documents import pipeline_to_mapping
 from icefloe.pipeline.model import Pipeline
-from redaction.outlets import (
-    Outlets,
-    add_files,
-    airflow,
-    connection,
-    credentials_of,
-    pipeline_of,
-)
+from redaction.outlets import Outlets, add_files, airflow, connection, credentials_of, pipeline_of
 from redaction.wrong_configurations import VARIED_CASES, Case
 from support.catalogs import sql_properties
 from support.pipelines.workspace import Workspace

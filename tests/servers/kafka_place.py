@@ -7,11 +7,7 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
-from confluent_kafka.admin import (
-    AdminClient,
-    NewPartitions,
-    NewTopic,
-)
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from icefloe.sinks.kafka.kafka_sink import KafkaSink, open_kafka_sink
 from icefloe.sinks.sink import PartDelivery

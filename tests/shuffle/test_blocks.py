@@ -6,11 +6,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.shuffle import blocks
-from icefloe.shuffle.blocks import (
-    compress_block,
-    decode_block,
-    stream_block,
-)
+from icefloe.shuffle.blocks import compress_block, decode_block, stream_block
 from shuffle.shuffled_rows import some_rows
 
 MAX_BYTES = 1 << 20

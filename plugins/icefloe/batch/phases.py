@@ -12,13 +12,7 @@ from icefloe.batch.context.task_attempt import TaskAttempt
 from icefloe.batch.deliver.deliver_batch import deliver_batch
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import write_part
-from icefloe.batch.phase_record import (
-    Engine,
-    PhaseTally,
-    TaskOutcome,
-    TrackedApplication,
-    require_success,
-)
+from icefloe.batch.phase_record import Engine, PhaseTally, TaskOutcome, TrackedApplication, require_success
 from icefloe.batch.reduce.coalesce_map_outputs import (
     Coalesced,
     coalesce_map_outputs,

@@ -41,11 +41,4 @@ Read in this order:
 - `identity_moves`: equal rows of different identities that cancel
 """
 
-__all__ = [
-    "alignment",
-    "columns",
-    "consolidate",
-    "hash_index",
-    "identity_moves",
-    "updates",
-]
+__all__ = ["alignment", "columns", "consolidate", "hash_index", "identity_moves", "updates"]

@@ -12,15 +12,7 @@ from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, Snaps
 from icefloe.iceberg.step import LoadPart, RecordedSnapshot, Step
 from icefloe.units import time_of_ms
 
-__all__ = [
-    "BatchOutcome",
-    "CommitRecord",
-    "Cursor",
-    "Ending",
-    "OffsetRecord",
-    "PipelineRecord",
-    "Writer",
-]
+__all__ = ["BatchOutcome", "CommitRecord", "Cursor", "Ending", "OffsetRecord", "PipelineRecord", "Writer"]
 
 
 class BatchOutcome(StrEnum):

@@ -11,12 +11,7 @@ from icefloe.batch.plan.batch_preview import TableCheck
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.batch.verify.verify_delivery import verify_delivery
-from icefloe.cli.pipeline_session import (
-    awaited,
-    credentials_here,
-    load_named_pipeline,
-    open_session,
-)
+from icefloe.cli.pipeline_session import awaited, credentials_here, load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError

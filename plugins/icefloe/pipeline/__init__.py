@@ -9,11 +9,4 @@
 - `yaml_file`: YAML and faults with line numbers
 """
 
-__all__ = [
-    "environment",
-    "model",
-    "pipeline_file",
-    "settings",
-    "url",
-    "yaml_file",
-]
+__all__ = ["environment", "model", "pipeline_file", "settings", "url", "yaml_file"]

@@ -14,12 +14,7 @@ from icefloe.pipeline.settings import OUR_SINKS, find_sink
 from icefloe.pipeline.url import place_parts, url_below
 from icefloe.pipeline.yaml_file import load_yaml
 
-__all__ = [
-    "check_name",
-    "check_pipeline",
-    "find_pipeline",
-    "pipeline_paths",
-]
+__all__ = ["check_name", "check_pipeline", "find_pipeline", "pipeline_paths"]
 
 PIPELINES_FOLDER: Final = Path("dags/pipelines")
 """Folder of the pipeline files, below the folder that Airflow or the command line runs in."""

@@ -25,13 +25,4 @@ Read in this order:
 - `fetch`: reads and checks the bytes of a range
 """
 
-__all__ = [
-    "block_file",
-    "blocks",
-    "coalesce",
-    "committed_output",
-    "extents",
-    "fetch",
-    "index_file",
-    "map_output",
-]
+__all__ = ["block_file", "blocks", "coalesce", "committed_output", "extents", "fetch", "index_file", "map_output"]

@@ -21,22 +21,11 @@ from pydantic import ConfigDict
 
 from icefloe.documents import STRICT, dump_document, fields_crc32, load_document
 from icefloe.errors import IcefloeError, TransientError
-from icefloe.shuffle.index_file import (
-    OrdinalSums,
-    PartitionStatistics,
-    decode_index,
-    decode_statistics,
-    index_bytes,
-)
+from icefloe.shuffle.index_file import OrdinalSums, PartitionStatistics, decode_index, decode_statistics, index_bytes
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = [
-    "CorruptMapOutputError",
-    "MapOutputLog",
-    "MapOutputRecord",
-    "MissingMapOutputError",
-]
+__all__ = ["CorruptMapOutputError", "MapOutputLog", "MapOutputRecord", "MissingMapOutputError"]
 
 logger = logging.getLogger(__name__)
 

@@ -14,13 +14,7 @@ from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.storage.store import Store, join_url
 from icefloe.units import natural
 
-__all__ = [
-    "BatchSummary",
-    "CommitMessage",
-    "DamagedPartsError",
-    "Manifest",
-    "Part",
-]
+__all__ = ["BatchSummary", "CommitMessage", "DamagedPartsError", "Manifest", "Part"]
 
 CLAIM: Final = "_icefloe.json"
 """Spark and Arrow do not take files for data whose names begin with an underscore."""

@@ -16,11 +16,4 @@ Read in this order:
 - `requests`: several requests at once, and their numbers
 """
 
-__all__ = [
-    "dynamodb_table",
-    "local_folders",
-    "location",
-    "options",
-    "requests",
-    "store",
-]
+__all__ = ["dynamodb_table", "local_folders", "location", "options", "requests", "store"]

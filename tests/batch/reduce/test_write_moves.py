@@ -6,15 +6,7 @@ from typing import Any
 import pytest
 from pyiceberg.expressions import In
 
-from batch.reduce.changed_keys import (
-    MOVED,
-    damaged,
-    edited,
-    flip,
-    require_selected,
-    run,
-    types_of,
-)
+from batch.reduce.changed_keys import MOVED, damaged, edited, flip, require_selected, run, types_of
 from icefloe.batch.plan_document import moves_key
 from icefloe.batch.reduce.coalesce_map_outputs import BatchExtents, ReduceInputGoneError
 from icefloe.batch.reduce.moves import load_moves, write_moves

@@ -6,11 +6,7 @@ from unittest import mock
 import pytest
 
 from icefloe.engines.cores import local_cores
-from icefloe.engines.spark.master import (
-    SparkMaster,
-    configured_master,
-    spark_master,
-)
+from icefloe.engines.spark.master import SparkMaster, configured_master, spark_master
 from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import find_connection
 

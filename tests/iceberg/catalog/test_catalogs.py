@@ -9,12 +9,7 @@ from pyiceberg.exceptions import NotInstalledError
 from demo.servers.free_port import free_port
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors
-from icefloe.iceberg.catalog.catalogs import (
-    UnknownTableError,
-    load_catalog,
-    load_table,
-    usable_properties,
-)
+from icefloe.iceberg.catalog.catalogs import UnknownTableError, load_catalog, load_table, usable_properties
 from support.fakes.answering_server import answering_server
 from support.tables.planning_tables import make_catalog, make_table, rows
 

@@ -9,13 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
-from pyiceberg.types import (
-    DoubleType,
-    LongType,
-    NestedField,
-    StringType,
-    StructType,
-)
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType, StructType
 
 from iceberg.far_io import FAR, FarIO
 from icefloe.errors import NotBuiltError, TerminalError

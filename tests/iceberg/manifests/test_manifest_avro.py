@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.iceberg.manifests.manifest_avro import (
-    FieldSummary,
-    RawEntry,
-    read_manifest_entries,
-    read_manifest_list,
-)
+from icefloe.iceberg.manifests.manifest_avro import FieldSummary, RawEntry, read_manifest_entries, read_manifest_list
 from support.tables.avro_writing import record, write_avro
 from support.tables.planning_tables import make_table, rows
 from support.tables.written_tables import local_io

@@ -18,11 +18,7 @@ from iceberg.scan.fake_manifests import (
     step,
     terms,
 )
-from icefloe.iceberg.manifests.manifest_reader import (
-    DataEntry,
-    ManifestFile,
-    Partition,
-)
+from icefloe.iceberg.manifests.manifest_reader import DataEntry, ManifestFile, Partition
 from icefloe.iceberg.step import StepKind
 
 

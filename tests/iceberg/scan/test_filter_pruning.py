@@ -9,13 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.transforms import (
-    BucketTransform,
-    DayTransform,
-    IdentityTransform,
-    Transform,
-    VoidTransform,
-)
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, Transform, VoidTransform
 from pyiceberg.types import (
     DateType,
     DecimalType,

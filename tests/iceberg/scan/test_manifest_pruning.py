@@ -10,25 +10,12 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
-from pyiceberg.types import (
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    TimestampType,
-)
+from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, StringType, TimestampType
 
 from iceberg.scan.fake_manifests import delete
 from icefloe.iceberg.data_file import Constant, FileContent
 from icefloe.iceberg.manifests.manifest_avro import FieldSummary
-from icefloe.iceberg.manifests.manifest_reader import (
-    DataEntry,
-    DeleteEntry,
-    EntryStatus,
-    ManifestFile,
-    ManifestReader,
-)
+from icefloe.iceberg.manifests.manifest_reader import DataEntry, DeleteEntry, EntryStatus, ManifestFile, ManifestReader
 from icefloe.iceberg.manifests.manifest_values import partition_types
 from icefloe.iceberg.scan.compared_states import ManifestPruning
 from support.tables.planning_tables import make_catalog

@@ -7,10 +7,7 @@ from pyiceberg.table import Table
 from iceberg.scan.planned_ranges import appended, as_replace
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.iceberg.history.history import (
-    ExpiredHistoryError,
-    NotAnAncestorError,
-)
+from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
 from icefloe.iceberg.history.loaded_table import MetadataLog
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.step import StepKind

@@ -3,16 +3,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import (
-    DoubleType,
-    FloatType,
-    IntegerType,
-    ListType,
-    LongType,
-    NestedField,
-    StringType,
-    StructType,
-)
+from pyiceberg.types import DoubleType, FloatType, IntegerType, ListType, LongType, NestedField, StringType, StructType
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.deletes.equality_deletes import equality_schema

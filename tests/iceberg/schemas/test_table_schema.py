@@ -31,10 +31,7 @@ from pyiceberg.types import (
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile
-from icefloe.iceberg.schemas.table_schema import (
-    TableSchema,
-    require_comparable_states,
-)
+from icefloe.iceberg.schemas.table_schema import TableSchema, require_comparable_states
 from support.tables.replaced_tables import table_of_schemas
 from support.tables.written_tables import create_table
 

@@ -13,13 +13,7 @@ from airflow.sdk.observability.metrics import stats_utils
 from icefloe.batch.phase_record import LostNode
 from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.batch.status import Expiry, Pins, PipelineStatus, Trouble
-from icefloe.orchestration.telemetry import (
-    report_metrics,
-    send_failure,
-    send_report,
-    send_status,
-    status_metrics,
-)
+from icefloe.orchestration.telemetry import report_metrics, send_failure, send_report, send_status, status_metrics
 from support.pipelines.workshop import Workshop
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -6,10 +6,7 @@ from collections.abc import Callable
 
 from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import NodeConfig
-from icefloe.node.node_folder import (
-    Piece,
-    PieceFault,
-)
+from icefloe.node.node_folder import Piece, PieceFault
 
 __all__ = ["DATA", "FILE", "content", "piece", "read", "waited"]
 

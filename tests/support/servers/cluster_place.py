@@ -19,14 +19,7 @@ from make.worker_environment import build_archive
 from support.pipelines.flights_on_s3 import Flights
 from support.servers.spark_cluster import QUICK_START, SparkCluster, SparkWorker
 
-__all__ = [
-    "ClusterPlace",
-    "IcefloeRun",
-    "WorkerEnvironment",
-    "held",
-    "shuffle_folder",
-    "shuffle_folders",
-]
+__all__ = ["ClusterPlace", "IcefloeRun", "WorkerEnvironment", "held", "shuffle_folder", "shuffle_folders"]
 
 
 @dataclass(frozen=True)

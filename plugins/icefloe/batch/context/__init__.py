@@ -10,11 +10,4 @@ Read in this order:
 - `end_batch`: an end without changes
 """
 
-__all__ = [
-    "batch_folder",
-    "end_batch",
-    "references",
-    "running_batch",
-    "session",
-    "task_attempt",
-]
+__all__ = ["batch_folder", "end_batch", "references", "running_batch", "session", "task_attempt"]

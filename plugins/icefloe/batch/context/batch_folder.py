@@ -14,14 +14,7 @@ from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.documents import (
-    LEFT_OUT_IF_NONE,
-    STRICT,
-    digest_of,
-    dump_document,
-    fields_crc32,
-    load_document,
-)
+from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, digest_of, dump_document, fields_crc32, load_document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.catalog.confined_io import TableAccess

@@ -28,13 +28,7 @@ from icefloe.storage.location import open_store
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = [
-    "BatchFinished",
-    "BatchReference",
-    "ends_well_if_finished",
-    "load_delivery",
-    "table_files",
-]
+__all__ = ["BatchFinished", "BatchReference", "ends_well_if_finished", "load_delivery", "table_files"]
 
 logger = logging.getLogger(__name__)
 

@@ -15,13 +15,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.task_attempt import TaskAttempt
 from icefloe.batch.deliver.prove import OutputMode, prove_and_publish, proven_batch, staged_parts
-from icefloe.batch.phase_record import (
-    Engine,
-    PhaseTally,
-    TaskOutcome,
-    TrackedApplication,
-    require_success,
-)
+from icefloe.batch.phase_record import Engine, PhaseTally, TaskOutcome, TrackedApplication, require_success
 from icefloe.batch.plan_document import begun_key, delivery_key
 from icefloe.batch.report import SUMMED, BatchDelivery
 from icefloe.changes.columns import ChangeColumns

@@ -10,13 +10,7 @@ import pyarrow as pa
 from icefloe.batch.map.hashed_rows import BYTES_PER_HASHED_ROW, FileTally, HashedRows, MemoryBudget, RemainingRows
 from icefloe.batch.rows.file_effects import FileEffects, Positions
 from icefloe.batch.rows.row_reader import TableRowReader
-from icefloe.changes.alignment import (
-    aligned_batches,
-    differing_rows,
-    digests_of,
-    pairs_in_order,
-    telling_columns,
-)
+from icefloe.changes.alignment import aligned_batches, differing_rows, digests_of, pairs_in_order, telling_columns
 from icefloe.changes.row_hash.row_hashes import RowHashes
 
 LEAST_UPDATED_ROWS = 50_000

@@ -10,11 +10,4 @@ Read in this order:
 - `pin`: keeps pending snapshots from expiring
 """
 
-__all__ = [
-    "claim_batch",
-    "identity_policy",
-    "next_batch",
-    "next_range",
-    "pin",
-    "recorded_pipeline",
-]
+__all__ = ["claim_batch", "identity_policy", "next_batch", "next_range", "pin", "recorded_pipeline"]

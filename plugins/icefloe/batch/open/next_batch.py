@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.identity_policy import choose_identity, delivered_columns, has_row_ids, kept_identity
-from icefloe.batch.open.next_range import (
-    RequestedRange,
-    backfill_id,
-    is_emptied,
-    next_range,
-    plan_request,
-    start_of,
-)
-from icefloe.batch.open.recorded_pipeline import (
-    pipeline_differences,
-    refuse_other_coordination,
-    refuse_other_meaning,
-)
+from icefloe.batch.open.next_range import RequestedRange, backfill_id, is_emptied, next_range, plan_request, start_of
+from icefloe.batch.open.recorded_pipeline import pipeline_differences, refuse_other_coordination, refuse_other_meaning
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending, OffsetRecord

@@ -14,13 +14,7 @@ from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.open.pin import pin_pending, try_to_pin
 from icefloe.batch.phase_record import PhaseTally
-from icefloe.batch.plan.make_plan import (
-    PlannedBatch,
-    load_own_plan,
-    plan_of,
-    refuse_excessive_scan,
-    refuse_other_plan,
-)
+from icefloe.batch.plan.make_plan import PlannedBatch, load_own_plan, plan_of, refuse_excessive_scan, refuse_other_plan
 from icefloe.batch.plan_document import PLAN, Plan, put_map_tasks, tasks_key
 from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.records import OffsetRecord

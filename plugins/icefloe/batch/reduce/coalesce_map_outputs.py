@@ -21,23 +21,12 @@ from icefloe.batch.plan_document import COALESCE_PLAN, extents_key
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import CoalescePlan
-from icefloe.shuffle.committed_output import (
-    CorruptMapOutputError,
-    MapOutputRecord,
-    MissingMapOutputError,
-)
+from icefloe.shuffle.committed_output import CorruptMapOutputError, MapOutputRecord, MissingMapOutputError
 from icefloe.shuffle.extents import CollectedBlocks, RangeExtents, StoredExtents
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.storage.store import KeyMissingError, RangeMissingError
 
-__all__ = [
-    "BatchExtents",
-    "Coalesced",
-    "coalesce_map_outputs",
-    "load_coalesce_plan",
-    "until_readable",
-    "void_damaged",
-]
+__all__ = ["BatchExtents", "Coalesced", "coalesce_map_outputs", "load_coalesce_plan", "until_readable", "void_damaged"]
 
 logger = logging.getLogger(__name__)
 

@@ -13,13 +13,7 @@ from icefloe.batch.context.end_batch import missing_numbers
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.recorded_pipeline import refuse_other_meaning
 from icefloe.batch.verify.sink_rows import WrittenColumns
-from icefloe.batch.verify.table_state import (
-    Replay,
-    TableState,
-    committed_batches,
-    delivered_shape,
-    since_last_load,
-)
+from icefloe.batch.verify.table_state import Replay, TableState, committed_batches, delivered_shape, since_last_load
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes

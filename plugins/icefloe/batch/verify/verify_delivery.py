@@ -25,12 +25,7 @@ from icefloe.batch.verify.delivery_findings import (
     named,
 )
 from icefloe.batch.verify.sink_rows import SinkRows, WrittenColumns
-from icefloe.batch.verify.table_state import (
-    TableState,
-    committed_batches,
-    delivered_shape,
-    since_last_load,
-)
+from icefloe.batch.verify.table_state import TableState, committed_batches, delivered_shape, since_last_load
 from icefloe.batch.verify.verify_batches import missing_manifests
 from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.batch_spec import Identity

@@ -7,14 +7,7 @@ from typing import Literal
 
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history.history import (
-    MAIN,
-    BranchMove,
-    History,
-    NotAnAncestorError,
-    commits_after,
-    is_replace,
-)
+from icefloe.iceberg.history.history import MAIN, BranchMove, History, NotAnAncestorError, commits_after, is_replace
 from icefloe.iceberg.history.loaded_table import (
     LoadedTable,
     MetadataLog,

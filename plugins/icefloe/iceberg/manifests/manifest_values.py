@@ -57,14 +57,7 @@ from pyiceberg.utils.decimal import unscaled_to_decimal
 from icefloe.iceberg.data_file import Constant, constant_from_json, constant_to_json
 from icefloe.iceberg.schemas.table_schema import widest_types
 
-__all__ = [
-    "ColumnRange",
-    "KeyTypes",
-    "comparable_bounds",
-    "decoded_bound",
-    "may_match_ranges",
-    "partition_range",
-]
+__all__ = ["ColumnRange", "KeyTypes", "comparable_bounds", "decoded_bound", "may_match_ranges", "partition_range"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

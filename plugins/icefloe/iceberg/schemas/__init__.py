@@ -10,11 +10,4 @@ Read in this order:
 - `conversions`: small steps from one array to another
 """
 
-__all__ = [
-    "arrow_types",
-    "column_paths",
-    "conversions",
-    "file_columns",
-    "projection",
-    "table_schema",
-]
+__all__ = ["arrow_types", "column_paths", "conversions", "file_columns", "projection", "table_schema"]

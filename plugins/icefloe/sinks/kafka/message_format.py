@@ -26,14 +26,7 @@ from icefloe.sinks.kafka.events import (
     widened,
 )
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
-from icefloe.sinks.kafka.schemas import (
-    PREFIX,
-    AvroRegistry,
-    AvroSchema,
-    avro_schema,
-    to_avro,
-    value_schema,
-)
+from icefloe.sinks.kafka.schemas import PREFIX, AvroRegistry, AvroSchema, avro_schema, to_avro, value_schema
 from icefloe.sinks.sink import SchemaOf
 
 _NOTHING: Final = pa.scalar(None, TEXT)
