@@ -149,7 +149,8 @@ def test_a_table_that_is_silent_is_waited_for_once(monkeypatch: pytest.MonkeyPat
             # A task of its own, as it opens the table anew.
             with pytest.raises(TransientError, match=r"cannot read dynamodb://icefloe: .*; try again"):
                 open_store(f"dynamodb://icefloe/{number}", options=served.access).size("key")
-            assert (len(tries) > 1) is (number == 0)
+            # How often the first asks in its patience depends on the machine; who comes later asks once.
+            assert len(tries) == 1 or number == 0
         is_well.set()
         store = open_store("dynamodb://icefloe", options=served.access)
         assert store.size("key") is None
