@@ -7,11 +7,10 @@ import pytest
 
 from e2e.statsd_receiver import StatsdReceiver
 from support.pipelines.lake import Lake
-from support.servers.daemons import Daemons, wait_until
+from support.servers.daemons import Daemons
 from support.servers.dag_runs import DagRuns
 
 REPOSITORY = Path(__file__).parents[2]
-SECONDS = 180
 
 pytestmark = pytest.mark.daemons
 
@@ -61,7 +60,7 @@ def hourly(daemons: Daemons) -> DagRuns:
 
 
 def test_a_commit_is_followed_and_a_range_is_delivered_while_the_sensor_waits(
-    lake: Lake, flights: DagRuns, backfills: DagRuns
+    lake: Lake, flights: DagRuns, backfills: DagRuns, statsd: StatsdReceiver
 ) -> None:
     flights.wait_for_end(0)
     assert lake.changes(0) == {("INSERT", 1, "AA"): 1, ("INSERT", 2, "UA"): 1}
@@ -78,15 +77,8 @@ def test_a_commit_is_followed_and_a_range_is_delivered_while_the_sensor_waits(
     flights.wait_for_end(1)
     assert lake.changes(1) == {("UPDATE_BEFORE", 1, "AA"): 1, ("UPDATE_AFTER", 1, "B6"): 1}
 
-
-@pytest.mark.extended
-def test_metrics_of_the_triggerer_and_of_tasks_arrive_at_statsd(flights: DagRuns, statsd: StatsdReceiver) -> None:
-    flights.wait_for_task(2, "wait_for_snapshot", "deferred")
-    seen = statsd.count("icefloe.flights.polls.empty")
-    # A sensor looks once where it runs: what comes now, second by second, comes from the triggerer.
-    wait_until(
-        lambda: statsd.count("icefloe.flights.polls.empty") > seen + 3, what="looks of the triggerer", seconds=SECONDS
-    )
+    # A sensor looks once where it runs: what came second by second while it waited came from the triggerer.
+    assert statsd.count("icefloe.flights.polls.empty") > 3
     assert statsd.count("icefloe.flights.polls.due") >= 2
     assert statsd.count("icefloe.flights.batch.opened") == 2
     assert statsd.count("icefloe.flights.batch.committed.shuffle") == 1
