@@ -6,14 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe.documents import STRICT, Hash128, SnapshotId, dump_document, load_document
+from icefloe.documents import Document, Hash128, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    __pydantic_config__ = STRICT
-
+class Note(Document):
     snapshot_id: SnapshotId | None
     row_hash: Hash128 = 0
     payload: bytes = b""

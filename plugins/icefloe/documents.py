@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAdapter, ValidationError
 
@@ -15,7 +15,7 @@ from icefloe.errors import TerminalError
 __all__ = [
     "LEFT_OUT_IF_EMPTY",
     "LEFT_OUT_IF_NONE",
-    "STRICT",
+    "Document",
     "Hash128",
     "SnapshotId",
     "digest_of",
@@ -25,10 +25,15 @@ __all__ = [
     "load_document",
 ]
 
-Document = TypeVar("Document")
+Kind = TypeVar("Kind")
 
-STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
-"""The ``__pydantic_config__`` of every document class."""
+
+class Document:
+    """Base of every document class, a dataclass; unknown keys are errors."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
 
 LEFT_OUT_IF_NONE: Final = Field(exclude_if=lambda value: value is None)
 """Marks a key that most documents do without."""
@@ -88,7 +93,7 @@ def fields_crc32(fields: Mapping[str, object]) -> int:
     return zlib.crc32(json.dumps(sealed, sort_keys=True, separators=(",", ":")).encode())
 
 
-def load_document(kind: type[Document], data: bytes, *, what: str) -> Document:
+def load_document(kind: type[Kind], data: bytes, *, what: str) -> Kind:
     """The document in ``data``. ``what`` names it and its place, for the error."""
     try:
         return _adapter(kind).validate_json(data)

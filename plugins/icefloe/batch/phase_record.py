@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
-
-from pydantic import ConfigDict
+from typing import Annotated, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from icefloe.batch.plan_document import phase_key
-from icefloe.documents import LEFT_OUT_IF_EMPTY, STRICT, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_EMPTY, Document, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import WORKING_TASKS, FlowTask, Route
 from icefloe.shuffle.committed_output import CorruptMapOutputError
@@ -53,10 +51,8 @@ def require_success(errors: Iterable[IcefloeError]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LostNode:
+class LostNode(Document):
     """A node that was away, or that lost or changed a map output."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     address: str
     map_outputs: int  # made again, in the storage
@@ -119,10 +115,8 @@ class TrackedApplication:
 
 
 @dataclass(slots=True, kw_only=True)
-class PhaseRecord:
+class PhaseRecord(Document):
     """One phase of a batch over all its attempts (docs/developers/formats.md). No decision depends on it."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     phase: str

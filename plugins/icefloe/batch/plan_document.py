@@ -11,7 +11,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.documents import (
     LEFT_OUT_IF_EMPTY,
     LEFT_OUT_IF_NONE,
-    STRICT,
+    Document,
     digest_of,
     document_digest,
     dump_document,
@@ -105,20 +105,16 @@ _INCIDENTAL: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteState:
+class DeleteState(Document):
     """The delete files in force on a data file at one state of the table, as the difference to the state before it."""
-
-    __pydantic_config__ = STRICT
 
     added: tuple[int, ...] = ()  # as `dropped`, places among the map task's delete files
     dropped: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileTerms:
+class FileTerms(Document):
     """The weights that the rows of a data file, or of several, have in each step that touches them."""
-
-    __pydantic_config__ = STRICT
 
     # (change_ordinal, weight, delete state), ascending: rows live in the state have the weight. Equal ordinals add up.
     terms: tuple[tuple[int, int, int], ...]
@@ -127,20 +123,16 @@ class FileTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileWork:
+class FileWork(Document):
     """One data file, and the place of its terms among those of the map task."""
-
-    __pydantic_config__ = STRICT
 
     data_file: DataFile
     terms: Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapTask:
+class MapTask(Document):
     """One task of phase one: files that probably hold the same rows, bounded by bytes."""
-
-    __pydantic_config__ = STRICT
 
     version: Literal[1] = 1
     map_id: int
@@ -166,10 +158,8 @@ def put_map_tasks(store: Store, tasks: Sequence[MapTask], *, key: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Document):
     """The header of a plan: everything that tasks share. It holds no secret and never changes."""
-
-    __pydantic_config__ = STRICT
 
     version: Literal[1] = 1
     icefloe_version: str

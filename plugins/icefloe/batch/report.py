@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal
-
-from pydantic import ConfigDict
+from typing import Annotated, Final, Literal
 
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord
-from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_NONE, Document, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.settings import ChangesOption
@@ -22,20 +20,16 @@ SUMMED: Final = ("documents", "repeated", "retries", "refused", "dead_letters", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extreme:
+class Extreme(Document):
     """A large value, and the number of its task."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     number: int
     value: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Distribution:
+class Distribution(Document):
     """Spread of some tasks' values. A quartile is a task's value, the lower of two."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     minimum: float
     p25: float
@@ -70,10 +64,8 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchDelivery:
+class BatchDelivery(Document):
     """A batch that is visible at its sink, with sums of `PartDelivery`."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     sink: str
@@ -92,10 +84,8 @@ class BatchDelivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryCheck:
+class SummaryCheck(Document):
     """Inserts less deletes of one step; no ``expected`` value if the snapshot summaries do not say."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     change_ordinal: int
     expected: int | None
@@ -103,7 +93,7 @@ class SummaryCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchReport:
+class BatchReport(Document):
     """Figures of one batch (docs/developers/formats.md).
 
     Attributes:
@@ -113,8 +103,6 @@ class BatchReport:
         seconds: from plan to commit; as the figures below, None if nothing was delivered or the tasks' files are gone.
         delivery: None if the files are the sink.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     batch: BatchSummary

@@ -3,19 +3,18 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final, Literal, Self
+from typing import Final, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import ConfigDict
 
 from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document
 from icefloe.batch.plan_document import result_key
 from icefloe.batch.rows.file_effects import Sums
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.documents import STRICT, dump_document
+from icefloe.documents import Document, dump_document
 from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import CommitMessage
@@ -83,10 +82,8 @@ class StagedChanges:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RangeResult:
+class RangeResult(Document):
     """The changes of one reduce range, written as a part."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     range_id: int

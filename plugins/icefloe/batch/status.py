@@ -4,15 +4,13 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, ClassVar, Final, Literal
-
-from pydantic import ConfigDict
+from typing import Annotated, Final, Literal
 
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.report import BatchDelivery, BatchReport
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
-from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, SnapshotId, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_NONE, Document, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError, one_line
 from icefloe.flow import FlowTask
 from icefloe.iceberg.history.history import History
@@ -30,7 +28,7 @@ _TASKS: Final = tuple(FlowTask)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Trouble(Document):
     """The error of the last task that failed, or of a sensor that cannot look.
 
     Attributes:
@@ -38,8 +36,6 @@ class Trouble:
         at: ISO 8601.
         is_final: True if retrying cannot help, or no retry is left.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     sentence: str
     phase: str
@@ -78,20 +74,16 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expiry:
+class Expiry(Document):
     """Time from which ``expire_snapshots`` may remove a snapshot, ISO 8601."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     snapshot_id: SnapshotId
     at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pins:
+class Pins(Document):
     """The snapshots that ``pin: true`` keeps from expiring."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     branch: str  # their tags begin with its name
     snapshots: int
@@ -115,10 +107,8 @@ class Pins:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecentBatch:
+class RecentBatch(Document):
     """One committed batch, in a few numbers."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     batch: int
     committed_at: str
@@ -142,7 +132,7 @@ class RecentBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableFacts:
+class TableFacts(Document):
     """The table behind the cursor, as it was loaded; times are ISO 8601 with offset.
 
     Attributes:
@@ -152,8 +142,6 @@ class TableFacts:
         waiting_since: time of the oldest pending commit; None if up to date, or not known.
         next_expiry: of the cursor's snapshot; None if nothing removes it as the table is now.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     cursor_timestamp: str | None = None
     head_snapshot_id: SnapshotId | None = None
@@ -218,8 +206,6 @@ class PipelineStatus(TableFacts):
         recent: the last batches, oldest first.
         last_delivery: None if the files are the sink.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     pipeline: str

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
-from pydantic import ConfigDict
-
-from icefloe.documents import STRICT, Hash128, SnapshotId
+from icefloe.documents import Document, Hash128, SnapshotId
 from icefloe.iceberg.step import LoadPart, Step
 from icefloe.pipeline.settings import ChangesOption
 
@@ -14,7 +12,7 @@ __all__ = ["BatchSpec", "Identity"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(Document):
     """The identity of rows: equal identity, same row. It is chosen once, when a pipeline starts.
 
     Attributes:
@@ -24,8 +22,6 @@ class Identity:
         field_ids: of the columns. The policy ``table`` follows them when columns are renamed. For ``pipeline`` they
             show that a name is another column now.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     policy: Literal["pipeline", "table", "row_id", "none"]
     columns: tuple[str, ...] = ()
@@ -64,7 +60,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchSpec:
+class BatchSpec(Document):
     """The input of a planner. It leads to the same plan on any machine.
 
     Attributes:
@@ -82,8 +78,6 @@ class BatchSpec:
         cores: number of tasks that run at once.
         hash_key: key of all row hashes of the batch, drawn when it was opened: no writer of rows knew it.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     after_snapshot_id: SnapshotId | None
     up_to_snapshot_id: SnapshotId | None

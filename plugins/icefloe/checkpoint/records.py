@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import ConfigDict
+from typing import Annotated, Literal
 
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
-from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, SnapshotId
+from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, Document, SnapshotId
 from icefloe.iceberg.step import LoadPart, RecordedSnapshot, Step
 from icefloe.units import time_of_ms
 
@@ -25,7 +23,7 @@ class BatchOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
+class Cursor(Document):
     """The place that a pipeline has come to with a batch, and that the next batch follows.
 
     Attributes:
@@ -38,8 +36,6 @@ class Cursor:
         pipeline_since: number of the move, mostly a reset, whose offset records the pipeline; None: ``pipeline.json``
             does.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     batch_number: int
     snapshot_id: SnapshotId | None
@@ -63,14 +59,12 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Document):
     """The end of a batch.
 
     A batch is opened with the ending that it comes to if nobody gives it up: it delivers its range, or it only moves
     the cursor. So any run that ends it records the same ending.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     outcome: BatchOutcome
     cursor: Cursor
@@ -142,15 +136,13 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
+class Writer(Document):
     """A writer to a checkpoint.
 
     Attributes:
         owner: UUID of an Airflow or value of ``ICEFLOE_OWNER``; None: nobody in particular.
         run: for people.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     owner: str | None = None
     run: str | None = None
@@ -170,15 +162,13 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineRecord:
+class PipelineRecord(Document):
     """``pipeline.json``: the pipeline that the checkpoint was made for.
 
     Attributes:
         table_uuid: None if the table has none.
         result_configuration: keys that change the result, ``${ENV}`` unexpanded.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     checkpoint_id: str
@@ -192,10 +182,8 @@ class PipelineRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerRecord:
+class OwnerRecord(Document):
     """``owners/<number>.json``: an owner of the checkpoint; the last one counts."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     number: int  # from 0; one more with each new owner
@@ -205,7 +193,7 @@ class OwnerRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetRecord:
+class OffsetRecord(Document):
     """``offsets/<batch>.json``: the specification of a batch, written before any work.
 
     Attributes:
@@ -217,8 +205,6 @@ class OffsetRecord:
         warnings: from choosing the range.
         result_configuration: keys that change the result, ``${ENV}`` unexpanded.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     checkpoint_id: str
@@ -277,7 +263,7 @@ class OffsetRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitRecord:
+class CommitRecord(Document):
     """``commits/<batch>.json``: the batch has ended, however it did.
 
     Attributes:
@@ -285,8 +271,6 @@ class CommitRecord:
         load_part: delivered part of a load in several batches; None for any other batch.
         counts: delivered changes by type.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     checkpoint_id: str

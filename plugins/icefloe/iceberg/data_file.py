@@ -4,13 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import ConfigDict
 from pyiceberg.conversions import from_json, to_json
 from pyiceberg.types import (
     DateType,
@@ -23,7 +22,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from icefloe.documents import LEFT_OUT_IF_NONE, STRICT
+from icefloe.documents import LEFT_OUT_IF_NONE, Document
 
 __all__ = ["DataFile", "DeleteFile"]
 
@@ -42,10 +41,8 @@ _ZONE: Final = "+00:00"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowGroups:
+class RowGroups(Document):
     """Some row groups of a Parquet file, one after the other."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     first: int
     stop: int
@@ -53,7 +50,7 @@ class RowGroups:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataFile:
+class DataFile(Document):
     """One data file, or row groups of one that a task reads like a file.
 
     Positions count from the first row read.
@@ -64,8 +61,6 @@ class DataFile:
         first_row_id: the ``_row_id`` of its first row in V3 tables, in the steps that it is read for; None if this or
             another file of these steps has none.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     path: str
     file_format: str
@@ -184,15 +179,13 @@ class FileContent(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteFile:
+class DeleteFile(Document):
     """A position delete file, deletion vector or equality delete file.
 
     Attributes:
         file_size_bytes: of the whole file, also for a deletion vector.
         referenced_data_file: the only data file it applies to, if any; a deletion vector always has one.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     path: str
     content: FileContent

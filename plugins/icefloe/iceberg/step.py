@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
-from pydantic import ConfigDict
-
-from icefloe.documents import STRICT, SnapshotId
+from icefloe.documents import Document, SnapshotId
 
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
@@ -16,10 +14,8 @@ __all__ = ["LoadPart", "RecordedSnapshot", "Step", "StepKind"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadPart:
+class LoadPart(Document):
     """Files ``first_file`` to ``stop_file`` (exclusive) of a snapshot in manifest order, which never changes."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     first_file: int
     stop_file: int
@@ -42,10 +38,8 @@ class LoadPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedSnapshot:
+class RecordedSnapshot(Document):
     """A snapshot that was delivered; ``schema_id`` is None if a V1 writer left it out."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     snapshot_id: SnapshotId
     parent_snapshot_id: SnapshotId | None
@@ -92,7 +86,7 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Document):
     """One change of the table's state that readers saw as one.
 
     Attributes:
@@ -103,8 +97,6 @@ class Step:
         commit_timestamp_us: delivered as ``_commit_timestamp``, microseconds since 1970.
         load_part: of an INITIAL step whose load takes several batches; None: all files.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     change_ordinal: int
     kind: StepKind

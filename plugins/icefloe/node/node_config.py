@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import yaml
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from icefloe.documents import STRICT
+from icefloe.documents import Document
 from icefloe.errors import TerminalError, one_line
 from icefloe.node.node_folder import NodeFolder
 from icefloe.units import parse_seconds
@@ -37,10 +37,8 @@ Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value))]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeConfig:
+class NodeConfig(Document):
     """One machine's part in the shuffle."""
-
-    __pydantic_config__ = STRICT
 
     version: Literal[1]
     address: str | None = None  # host and port for readers; None: nothing is kept here

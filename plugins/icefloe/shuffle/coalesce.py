@@ -7,14 +7,13 @@ neighbour, and empty partitions cost no task.
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Final, Literal, Self
+from typing import Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.documents import Document, dump_document, load_document
 from icefloe.storage.store import Store
 
 __all__ = ["CoalescePlan"]
@@ -45,10 +44,8 @@ MIN_RANGE_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReduceRange:
+class ReduceRange(Document):
     """The reduce partitions ``start`` (inclusive) to ``stop`` (exclusive)."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     range_id: int
     start: int
@@ -56,14 +53,12 @@ class ReduceRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoalescePlan:
+class CoalescePlan(Document):
     """The document of a batch's reduce ranges, numbered from 0 in the order of their partitions.
 
     Attributes:
         hash_ranges: of the hash partitions, which are numbered on from the reduce partitions, as their ranges are.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     num_partitions: int

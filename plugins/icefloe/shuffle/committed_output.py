@@ -12,14 +12,13 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import ConfigDict
 
-from icefloe.documents import STRICT, dump_document, fields_crc32, load_document
+from icefloe.documents import Document, dump_document, fields_crc32, load_document
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.shuffle.index_file import OrdinalSums, PartitionStatistics, decode_index, decode_statistics, index_bytes
 from icefloe.storage.requests import map_parallel
@@ -70,10 +69,8 @@ class CorruptMapOutputError(TransientError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFile:
+class StoredFile(Document):
     """A file of a map output; its key is in the store or, for a data file, at a node."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     key: str
     size_bytes: int
@@ -81,7 +78,7 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapOutputRecord:
+class MapOutputRecord(Document):
     """The output and the figures of one map task. This document makes its files count.
 
     Attributes:
@@ -96,8 +93,6 @@ class MapOutputRecord:
         part: an insert-only task's sink commit message.
         crc32: of this document without this key; distinguishes damage from another release.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     map_id: int

@@ -8,14 +8,13 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.documents import STRICT, Hash128
+from icefloe.documents import Document, Hash128
 
 __all__ = ["OrdinalSums"]
 
@@ -26,7 +25,7 @@ _EXACT_WEIGHTS: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrdinalSums:
+class OrdinalSums(Document):
     """Sums of the rows of one change ordinal.
 
     Attributes:
@@ -34,8 +33,6 @@ class OrdinalSums:
         signed_count: the sum of their weights.
         hash_sum: row hashes times weights, mod 2^128.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     change_ordinal: int
     rows: int

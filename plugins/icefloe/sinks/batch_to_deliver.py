@@ -4,14 +4,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import ConfigDict
 
 from icefloe.changes.columns import ChangeColumns
-from icefloe.documents import STRICT
+from icefloe.documents import Document
 from icefloe.errors import TerminalError
 from icefloe.pipeline.settings import OutputOption
 
@@ -19,14 +17,12 @@ __all__ = ["Origin", "ProvenBatch", "StagedPart"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(Document):
     """Who delivers: a destination belongs to one origin at a time.
 
     Attributes:
         owner: the checkpoint's id.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     owner: str
     pipeline: str

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import ClassVar
 
-from icefloe.documents import STRICT
+from icefloe.documents import Document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.manifest import claim_path, load_claim
@@ -20,10 +19,8 @@ _FILE = re.compile(r"batch=(\d+)/part-(\d+)\.jsonl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterSettings:
+class DeadLetterSettings(Document):
     """The folder of refused documents, and the most of them in one batch: a sink's ``dead_letters``."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     path: str
     limit: int = _LIMIT

@@ -3,12 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import ClassVar, Final, Literal
-
-from pydantic import ConfigDict
+from typing import Final, Literal
 
 from icefloe.changes.columns import ChangeType
-from icefloe.documents import STRICT, Hash128, SnapshotId, digest_of, dump_document, load_document
+from icefloe.documents import Document, Hash128, SnapshotId, digest_of, dump_document, load_document
 from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.storage.store import Store, join_url
@@ -25,8 +23,6 @@ MANIFEST: Final = "_manifest.json"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkClaim(Origin):
     """``_icefloe.json``: the writer below a folder; pipeline and table are for people."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
 
@@ -57,7 +53,7 @@ class DamagedPartsError(TransientError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitMessage:
+class CommitMessage(Document):
     """One task's delivered changes.
 
     Attributes:
@@ -65,8 +61,6 @@ class CommitMessage:
         hash_sum: the signed sum of the row hashes, deletes and before images negative, mod 2^128.
         files: bytes of each file by its name, in the order of the changes.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     number: int
     rows: int
@@ -81,10 +75,8 @@ class CommitMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchSummary:
+class BatchSummary(Document):
     """Summary of a whole batch; ``hash_key`` is the key of its hash sums."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     pipeline: str
     table: str
@@ -115,14 +107,12 @@ class BatchSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Document):
     """The changes of one task, in one file or several.
 
     Attributes:
         hash_sum: as in `CommitMessage`.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     names: tuple[str, ...]
     rows: int
@@ -135,10 +125,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Document):
     """``_manifest.json``: written last; if it exists, the batch is whole."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     format: Literal["parquet"] = "parquet"

@@ -20,9 +20,9 @@ from datetime import datetime
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from icefloe.documents import STRICT
+from icefloe.documents import Document
 from icefloe.errors import TerminalError
 from icefloe.pipeline.settings import find_sink
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
@@ -40,7 +40,7 @@ class SupersededError(TerminalError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartDelivery:
+class PartDelivery(Document):
     """The result of one part; recorded, so that a retry skips the part.
 
     Attributes:
@@ -54,8 +54,6 @@ class PartDelivery:
         bytes: sent.
         details: facts for `finish`; JSON values only.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     number: int

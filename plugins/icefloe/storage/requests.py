@@ -5,11 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from threading import Lock
 from time import monotonic
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
-from pydantic import ConfigDict
-
-from icefloe.documents import STRICT
+from icefloe.documents import Document
 from icefloe.errors import TransientError
 from icefloe.patience import map_in_threads
 
@@ -19,7 +17,7 @@ RequestKind = Literal["get", "get_ranges", "put", "create", "head", "delete", "l
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestTotals:
+class RequestTotals(Document):
     """Requests by kind. A value written in parts counts once, and so does a request that the client repeats.
 
     Attributes:
@@ -31,8 +29,6 @@ class RequestTotals:
         found_there: existed already when they were to be created.
         races_lost: those of ``found_there`` with a range's results from another attempt.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     get: int = 0
     get_ranges: int = 0

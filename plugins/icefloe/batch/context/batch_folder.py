@@ -5,16 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, ClassVar, Final, Literal, Self, TypeVar
-
-from pydantic import ConfigDict
+from typing import Annotated, Final, Literal, Self, TypeVar
 
 from icefloe.batch.plan_document import PLAN, MapTask, Plan
 from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
-from icefloe.documents import LEFT_OUT_IF_NONE, STRICT, digest_of, dump_document, fields_crc32, load_document
+from icefloe.documents import LEFT_OUT_IF_NONE, Document, digest_of, dump_document, fields_crc32, load_document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.catalog.confined_io import TableAccess
@@ -42,7 +40,7 @@ MARKER: Final = "_checkpoint.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FolderMarker:
+class FolderMarker(Document):
     """``_checkpoint.json``: the checkpoint whose batches are next to it.
 
     The folder is named after the checkpoint's id. The checkpoint itself may be anywhere, even in another bucket.
@@ -55,8 +53,6 @@ class FolderMarker:
             stores.
         table: address of that table, or of the table that holds the checkpoint alone; None: there is none.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     checkpoint_id: str
@@ -80,7 +76,7 @@ class FolderMarker:
             store.put(MARKER, data)
 
 
-Document = TypeVar("Document")
+Kind = TypeVar("Kind")
 
 
 class BatchFileMissingError(TerminalError):
@@ -193,7 +189,7 @@ def load_plan(store: Store) -> Plan:
     return plan
 
 
-def load_batch_document(kind: type[Document], store: Store, key: str, *, what: str) -> Document:
+def load_batch_document(kind: type[Kind], store: Store, key: str, *, what: str) -> Kind:
     """A document that tasks of a batch pass to one another. `KeyMissingError` if there is none."""
     with says_remedy(store):
         return load_document(kind, store.get(key), what=f"{what} {store.url}/{key}")

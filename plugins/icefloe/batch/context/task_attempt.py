@@ -3,9 +3,7 @@
 import traceback
 from dataclasses import dataclass
 from types import TracebackType
-from typing import ClassVar, Literal, Self
-
-from pydantic import ConfigDict
+from typing import Literal, Self
 
 from icefloe.batch.context.batch_folder import BatchFileMissingError, UnfinishedTasksError
 from icefloe.batch.context.references import BatchReference
@@ -13,7 +11,7 @@ from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.phase_record import TaskOutcome
 from icefloe.batch.plan_document import error_key
 from icefloe.batch.rows.memory_limit import out_of_memory
-from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.documents import Document, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.memory_pool import release_unshared_memory
 from icefloe.redaction.hidden import redacted
@@ -23,15 +21,13 @@ __all__ = ["FailedAttempt", "TaskAttempt"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailedAttempt:
+class FailedAttempt(Document):
     """The error of a failed attempt of a phase.
 
     Attributes:
         family: ``terminal``: retrying cannot help; ``transient``: it may.
         runs_again: True if earlier tasks of the batch must run again; see `BatchFileMissingError`.
     """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     family: Literal["terminal", "transient"]

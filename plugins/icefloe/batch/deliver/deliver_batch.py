@@ -5,9 +5,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import ClassVar, Literal
-
-from pydantic import ConfigDict
+from typing import Literal
 
 from icefloe.batch.context.batch_folder import load_batch_document
 from icefloe.batch.context.end_batch import show_ends
@@ -19,7 +17,7 @@ from icefloe.batch.phase_record import Engine, PhaseTally, TaskOutcome, TrackedA
 from icefloe.batch.plan_document import begun_key, delivery_key
 from icefloe.batch.report import SUMMED, BatchDelivery
 from icefloe.changes.columns import ChangeColumns
-from icefloe.documents import STRICT, dump_document, load_document
+from icefloe.documents import Document, dump_document, load_document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
@@ -95,10 +93,8 @@ def _begun_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BegunDelivery:
+class BegunDelivery(Document):
     """``deliveries/begun.json``: facts that the first try found at the sink."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     facts: Mapping[str, object]

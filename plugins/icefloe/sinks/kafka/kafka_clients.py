@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from icefloe.documents import STRICT
+from icefloe.documents import Document
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.patience import patience_seconds
 from icefloe.pipeline.url import is_address
@@ -22,10 +22,8 @@ from icefloe.sinks.sink import checked_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaOptions:
+class KafkaOptions(Document):
     """The keys besides ``type`` and ``conn_id``, as in docs/pipeline_keys.md."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     topic: str  # its placeholders are replaced already
     state_topic: str = ""  # the compacted topic that says what is delivered; default: ``<topic>.icefloe``

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
-from pydantic import ConfigDict
 
-from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, STRICT, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, Document, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions, KafkaRequest, refusals_of
@@ -37,17 +36,13 @@ _OVERHEAD_BYTES: Final = 256
 class TopicClaim(Origin):
     """Whose topic it is; pipeline and table are for people."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
     version: Literal[1] = 1
     generation: int  # 1, and one more with each take-over; its batches are later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(Document):
     """The facts that decide on the partition of a key: while they stay, it stays."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     topic_id: str  # a topic that is made again has another
     partitions: int
@@ -77,10 +72,8 @@ _PLACED_BY: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartedBatch:
+class StartedBatch(Document):
     """The last batch that was begun."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     generation: int
@@ -99,10 +92,8 @@ class StartedBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartProgress:
+class PartProgress(Document):
     """The progress of the parts of a number."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     version: Literal[1] = 1
     generation: int

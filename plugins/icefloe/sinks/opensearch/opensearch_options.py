@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
-from icefloe.documents import STRICT
+from icefloe.documents import Document
 from icefloe.errors import TerminalError
 from icefloe.pipeline.url import is_address
 from icefloe.redaction.hidden import hide
@@ -34,10 +34,8 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenSearchSettings:
+class OpenSearchSettings(Document):
     """The keys of the sink, as in docs/pipeline_keys.md."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     access: Access
     index: str  # the name that readers search: an alias that the sink makes, or an empty index of the user
