@@ -33,14 +33,11 @@ class Kind(StrEnum):
     WITHOUT = "a statement is left out"
     FIRST = "an operation with two sides, or a choice, is its first side"
     SECOND = "the same is its second side"
-    UNCALLED = "a call is its first argument"
     NONE = "an expression is None"
     ZERO = "an expression is 0"
-    TRUE = "an expression is True"
-    FALSE = "an expression is False"
 
 
-_CONSTANTS: Final = {Kind.NONE: None, Kind.ZERO: 0, Kind.TRUE: True, Kind.FALSE: False}
+_CONSTANTS: Final = {Kind.NONE: None, Kind.ZERO: 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +119,6 @@ def _fits(node: ast.AST, field: str, value: object, kind: Kind) -> bool:
         return isinstance(value, ast.stmt) and not isinstance(value, ast.Return) and not is_docstring
     if kind in (Kind.FIRST, Kind.SECOND):
         return isinstance(value, ast.BinOp | ast.BoolOp | ast.IfExp)
-    if kind is Kind.UNCALLED:
-        return isinstance(value, ast.Call) and bool(value.args)
     is_target = isinstance(getattr(value, "ctx", None), ast.Store)
     return isinstance(value, ast.expr) and not isinstance(value, ast.Constant) and not is_target
 
@@ -147,8 +142,6 @@ def _changed(value: ast.AST, kind: Kind) -> ast.AST:
         return _OTHERWISE[type(value)]()
     if kind in _CONSTANTS:
         return ast.Constant(value=_CONSTANTS[kind])
-    if kind is Kind.UNCALLED and isinstance(value, ast.Call):
-        return value.args[0]
     is_first = kind is Kind.FIRST
     if isinstance(value, ast.BinOp):
         return value.left if is_first else value.right

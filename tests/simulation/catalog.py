@@ -24,11 +24,9 @@ from simulation.world import World
 
 __all__ = [
     "FILES",
-    "TableFiles",
     "delete_files",
     "expire_delivered",
     "expire_looked_at",
-    "metadata_of",
     "present_table",
     "with_catalog",
     "with_files_of",

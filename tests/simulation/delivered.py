@@ -1,6 +1,5 @@
 """The sink at the end of a schedule, compared with the table, and the files that are left elsewhere."""
 
-import hashlib
 import io
 import re
 from collections import Counter
@@ -148,28 +147,15 @@ def _delivered(places: Places, backfill: str, number: int, manifest: dict[str, A
 
 def _content(data: bytes | None, key: str, hash_key: int) -> tuple[Counter[Row], int]:
     try:
-        return _content_of(hashlib.sha256(data or b"").digest(), hash_key, _Unhashed(data or b""))
+        return _content_of(data or b"", hash_key)
     except pa.ArrowInvalid as cause:
         raise BrokenPromiseError(f"{key}, which a manifest names, is gone or cut") from cause
 
 
-class _Unhashed:
-    """Bytes that do not count as an argument of a cached function."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __hash__(self) -> int:
-        return 0
-
-
 @lru_cache(maxsize=10_000)
-def _content_of(_digest: bytes, hash_key: int, content: _Unhashed) -> tuple[Counter[Row], int]:
+def _content_of(data: bytes, hash_key: int) -> tuple[Counter[Row], int]:
     """The signed rows of a file and the signed sum of their hashes. Most schedules deliver the same files."""
-    table = pq.read_table(io.BytesIO(content.data)).combine_chunks()
+    table = pq.read_table(io.BytesIO(data)).combine_chunks()
     signs = np.array([_SIGNS[kind] for kind in table["_change_type"].to_pylist()])
     return weights_of(table), RowHashes.of(table.columns[_OURS:], key=hash_key).signed_sum(signs)
 

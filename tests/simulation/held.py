@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simulation.promises import MOVES, BrokenPromiseError, Places, flat_commit
 from simulation.table import TableStates
-from simulation.world import Change
+from simulation.world import Change, Watcher
 from support.sinks.memory_index import MemoryIndex
 from support.spark.row_counts import Row, difference, freeze
 
@@ -21,7 +21,7 @@ _ID: Final = 0
 
 
 @dataclass(slots=True, kw_only=True)
-class IndexPromises:
+class IndexPromises(Watcher):
     """Holds the index to the promises. What readers see of a document is its version, also once it is deleted.
 
     Attributes:
@@ -76,12 +76,6 @@ class IndexPromises:
         self._seen = {**self._seen, **seen}
         if (owner := owner_of(self.index)) not in self._inherited:
             self._inherited[owner] = self._held()
-
-    def expired(self, snapshot_id: int) -> None:
-        """See `Watcher`."""
-
-    def misled(self) -> None:
-        """See `Watcher`."""
 
     def require_held(self, places: Places, commit: Mapping[str, Any], *, what: str) -> None:
         """Holds the index to what a pipeline owes to it, unless another pipeline has taken it over."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from icefloe.batch.context.batch_folder import MARKER
 from simulation.scenario import NAMESAKE, PIPELINE
 from simulation.table import TableStates
-from simulation.world import Change
+from simulation.world import Change, Watcher
 
 __all__ = [
     "CHECKPOINT",
@@ -150,7 +150,7 @@ class Places:
 
 
 @dataclass(slots=True, kw_only=True)
-class Promises:
+class Promises(Watcher):
     """Holds every change of the store to the promises.
 
     Attributes:
@@ -172,7 +172,6 @@ class Promises:
     may_take_over: frozenset[str] = frozenset()
 
     def changed(self, change: Change) -> None:
-        """See `Watcher`."""
         if change.by == "damage":
             self.damaged += 1
             return
@@ -196,11 +195,7 @@ class Promises:
             if snapshot_id in self.places.open_range(number, backfill=backfill):
                 raise BrokenPromiseError(f"snapshot {snapshot_id} of the open batch {number} was not kept")
 
-    def indexed(self, name: str, by: str) -> None:
-        """See `Watcher`."""
-
     def misled(self) -> None:
-        """See `Watcher`."""
         self.damaged += 1
 
     def _checkpoint_changed(self, change: Change, root: str, backfill: str, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from icefloe.batch.plan_document import begun_key, delivery_key
 from icefloe.checkpoint.protocol import Act, BatchState
 from simulation.promises import MOVES, SHUFFLE, TRIAL, BrokenPromiseError, Places
-from simulation.world import Change
+from simulation.world import Change, Watcher
 
 __all__ = ["ProtocolWatch"]
 
@@ -20,7 +20,7 @@ _DECIDING: Final = (Act.OPEN, Act.RECORD, Act.GIVE_UP, Act.END)
 
 
 @dataclass(slots=True, kw_only=True)
-class ProtocolWatch:
+class ProtocolWatch(Watcher):
     """Follows each batch through the protocol's table, until damage takes a document.
 
     Attributes:
@@ -33,7 +33,6 @@ class ProtocolWatch:
     is_damaged: bool = False
 
     def changed(self, change: Change) -> None:
-        """See `Watcher`."""
         self.is_damaged |= change.by == "damage"
         if self.is_damaged or change.before is not None or change.after is None or TRIAL.search(change.key):
             return
@@ -48,14 +47,7 @@ class ProtocolWatch:
             raise BrokenPromiseError(f"{change.by} created {change.key} ({act.name}) of a batch that was {state.name}")
         self.states[batch] = state.after(act, is_passed_on=is_passed_on)
 
-    def expired(self, snapshot_id: int) -> None:
-        """See `Watcher`."""
-
-    def indexed(self, name: str, by: str) -> None:
-        """See `Watcher`."""
-
     def misled(self) -> None:
-        """See `Watcher`."""
         self.is_damaged = True
 
     def _act(self, key: str, data: bytes) -> tuple[tuple[str, int], Act, bool] | None:

@@ -7,20 +7,7 @@ from random import Random
 from threading import Lock, Thread
 from typing import Final, NoReturn
 
-__all__ = [
-    "END",
-    "THREAD_PREFIX",
-    "Actor",
-    "Decision",
-    "Decisions",
-    "Drawn",
-    "EndlessScheduleError",
-    "Fault",
-    "Place",
-    "Remembered",
-    "Scheduler",
-    "Switch",
-]
+__all__ = ["THREAD_PREFIX", "Actor", "Decision", "Drawn", "Fault", "Place", "Remembered", "Scheduler"]
 
 END: Final = -1
 """In place of the number of an operation: the end of an actor."""
@@ -66,30 +53,8 @@ class Switch:
 Decision = Switch | Fault
 
 
-class Decisions:
-    """Says what happens at a place; by itself nothing does."""
-
-    def at(
-        self,
-        actor: str,  # noqa: ARG002 - for subclasses
-        operation: int,  # noqa: ARG002
-        others: Sequence[str],  # noqa: ARG002
-        *,
-        is_outward: bool = False,  # noqa: ARG002
-    ) -> Decision | None:
-        """The decision at an operation of an actor, or at its `END`.
-
-        Args:
-            actor: name of the actor.
-            operation: number of the operation.
-            others: names of the other actors that have not ended.
-            is_outward: True if others see the operation outside of icefloe's own folders.
-        """
-        return None
-
-
 @dataclass(slots=True, kw_only=True)
-class Drawn(Decisions):
+class Drawn:
     """Decisions that are drawn from a seed, each one remembered in ``taken``.
 
     Attributes:
@@ -107,7 +72,14 @@ class Drawn(Decisions):
     asleep: set[str] = field(default_factory=set)
 
     def at(self, actor: str, operation: int, others: Sequence[str], *, is_outward: bool = False) -> Decision | None:
-        """See `Decisions`."""
+        """The decision at an operation of an actor, or at its `END`.
+
+        Args:
+            actor: name of the actor.
+            operation: number of the operation.
+            others: names of the other actors that have not ended.
+            is_outward: True if others see the operation outside of icefloe's own folders.
+        """
         self.asleep.discard(actor)
         drawn = self.random.random()
         decision: Decision | None = None
@@ -134,8 +106,8 @@ _FAULTS: Final = (*Fault, Fault.DAMAGED, Fault.DAMAGED)
 
 
 @dataclass(slots=True, frozen=True)
-class Remembered(Decisions):
-    """Decisions of an earlier run, or some of them."""
+class Remembered:
+    """Decisions of an earlier run, some of them, or none."""
 
     taken: Mapping[Place, Decision]
 
@@ -147,11 +119,12 @@ class Remembered(Decisions):
         *,
         is_outward: bool = False,  # noqa: ARG002 - it has had its effect
     ) -> Decision | None:
-        """See `Decisions`."""
+        """The decision at an operation, if there was one and its actor still lives."""
         decision = self.taken.get((actor, operation))
         return None if isinstance(decision, Switch) and decision.to not in others else decision
 
 
+Decisions = Drawn | Remembered
 THREAD_PREFIX: Final = "simulated-"
 _MOST_STEPS: Final = 20_000
 
@@ -189,7 +162,7 @@ class Scheduler:
     """
 
     def __init__(self, decisions: Decisions) -> None:
-        self._decisions = decisions
+        self._decisions: Decisions = decisions
         self._alive: list[Actor] = []
         self._others: dict[str, tuple[str, ...]] = {}
         self._done = Lock()
@@ -220,7 +193,7 @@ class Scheduler:
 
     def stop_deciding(self) -> None:
         """From now on nothing happens but what the actors do."""
-        self._decisions = Decisions()
+        self._decisions = Remembered({})
 
     def yield_at(self, actor: Actor, *, is_outward: bool = False) -> object:
         """Called by an actor before each of its operations; returns the fault that is to strike it, if any.

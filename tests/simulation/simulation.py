@@ -22,7 +22,7 @@ from simulation.promises import UNDELIVERED, BrokenPromiseError, Places, Promise
 from simulation.protocol import ProtocolWatch
 from simulation.runs import run, run_backfill
 from simulation.scenario import NAMESAKE, Keys, Scenario, pipeline_of, with_clocks
-from simulation.scheduler import Actor, Decision, Decisions, Drawn, Place, Remembered, Scheduler
+from simulation.scheduler import Actor, Decision, Drawn, Place, Remembered, Scheduler
 from simulation.stage import Deployment, Stage
 from simulation.store import in_one_thread, with_index
 from simulation.table import table_states
@@ -30,15 +30,7 @@ from simulation.upkeep import act_of, reset, sweep
 from simulation.world import ROOT, Homes, World
 from support.pipelines.divisions import with_divisions
 
-__all__ = [
-    "Trial",
-    "checkpoint_of",
-    "delivered_before",
-    "deployment_of",
-    "healed_deployment",
-    "intruders_among",
-    "simulate",
-]
+__all__ = ["Trial", "checkpoint_of", "delivered_before", "deployment_of", "simulate"]
 
 
 def deployment_of(keys: Keys, actors: Sequence[str]) -> Deployment:
@@ -245,20 +237,13 @@ def _unlike(pipelines: Sequence[Places]) -> Sequence[Places]:
 def delivered_before(keys: Keys, commits: int) -> World:
     """The world after a run without faults has delivered the first commits of the table."""
     heads = list(table_states().main[:commits])
-    world = World(scheduler=Scheduler(Decisions()), random=Random(0), heads=heads)
+    world = World(scheduler=Scheduler(Remembered({})), random=Random(0), heads=heads)
     deployment = deployment_of(keys, ())
     stage = Stage(world=world, states=table_states(), deployment=deployment, later_commits=0)
     # The same for each schedule that begins with it.
     with with_index(), with_divisions():
         world.scheduler.run([Actor(name="before", act=partial(_heal, stage, deployment))])
     return world
-
-
-def _require_reports(stage: Stage, deployment: Deployment, actor: Actor) -> None:
-    """Holds reports to their commits, if a delivery may be given up late: reading them costs."""
-    if deployment.pipeline.delivers:
-        commits = checkpoint_of(deployment, stage.places).commits("")
-        stage.tried(actor, lambda process: require_reports(stage.session(process).checkpoint, commits))
 
 
 def _heal(stage: Stage, deployment: Deployment, actor: Actor) -> None:
@@ -280,7 +265,9 @@ def _heal(stage: Stage, deployment: Deployment, actor: Actor) -> None:
         has_ended = run(stage, actor, batches=_MOST_BATCHES)
     if not has_ended:
         raise BrokenPromiseError("a run without faults does not come to an end")
-    _require_reports(stage, deployment, actor)
+    if deployment.pipeline.delivers:  # only there a delivery may be given up late, and reading reports costs
+        commits = checkpoint_of(deployment, stage.places).commits("")
+        stage.tried(actor, lambda process: require_reports(stage.session(process).checkpoint, commits))
     stage.deployment = own
     for request in stage.backfills:
         if not run_backfill(stage, actor, request, batches=2):

@@ -1,11 +1,11 @@
 """People and programs around the runs: who sweep, clean up, abandon a batch, expire snapshots and write the table."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Final
 
-from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.abandoned_batch import BatchStateError
 from icefloe.batch.upkeep.cursor_moves import CursorMove, complete_unfinished
@@ -18,18 +18,7 @@ from simulation.scheduler import Actor
 from simulation.stage import GivenUpError, Stage
 from simulation.store import Process
 
-__all__ = [
-    "abandon_now_and_then",
-    "act_of",
-    "clean_now_and_then",
-    "expire_now_and_then",
-    "move_cursor_now_and_then",
-    "reset",
-    "roll_back_now_and_then",
-    "sweep",
-    "sweep_now_and_then",
-    "write_table",
-]
+__all__ = ["act_of", "reset", "sweep"]
 
 _LONG: Final = 6_000.0
 """Seconds: more operations than a schedule has, less than the clocks differ."""
@@ -60,24 +49,22 @@ def _sweep(stage: Stage, older_than_seconds: float, process: Process) -> None:
         raise error
 
 
+def _repeated(stage: Stage, actor: Actor, times: int, act: Callable[[], object]) -> None:
+    """Does something some times, with others in between, until it is given up."""
+    with suppress(GivenUpError):
+        for _ in range(times):
+            stage.wait(actor)
+            act()
+
+
 def sweep_now_and_then(stage: Stage, actor: Actor) -> None:
     """Somebody sweeps while others are at work."""
-    for _ in range(2):
-        stage.wait(actor)
-        try:
-            sweep(stage, actor, older_than_seconds=_LONG)
-        except GivenUpError:
-            return
+    _repeated(stage, actor, 2, lambda: sweep(stage, actor, older_than_seconds=_LONG))
 
 
 def abandon_now_and_then(stage: Stage, actor: Actor) -> None:
     """Somebody gives up the batch that is open, whatever its runs are doing."""
-    for _ in range(6):
-        stage.wait(actor)
-        try:
-            stage.tried(actor, partial(abandon, stage))
-        except GivenUpError:
-            return
+    _repeated(stage, actor, 6, lambda: stage.tried(actor, partial(abandon, stage)))
 
 
 def expire_now_and_then(stage: Stage, actor: Actor) -> None:
@@ -129,13 +116,12 @@ _MOVES: Final = 2
 
 def move_cursor_now_and_then(stage: Stage, random: Random, actor: Actor) -> None:
     """Resets the pipeline or sets its cursor, whatever its runs are doing."""
-    for _ in range(_MOVES):
-        stage.wait(actor)
+
+    def move() -> None:
         snapshot_id = random.choice([None, *reversed(stage.states.lineage(stage.world.heads[-1]))])
-        try:
-            stage.tried(actor, partial(_move, stage, snapshot_id))
-        except GivenUpError:
-            return
+        stage.tried(actor, partial(_move, stage, snapshot_id))
+
+    _repeated(stage, actor, _MOVES, move)
 
 
 def reset(stage: Stage, process: Process) -> None:
@@ -147,21 +133,17 @@ def _move(stage: Stage, snapshot_id: int | None, process: Process) -> None:
     """Does what ``icefloe reset`` (no snapshot) or ``icefloe set-cursor`` does after the operator has agreed."""
     session = stage.session(process)
     with stage.errors_count_if_unchanged():
-        _move_looked_at(stage, session, snapshot_id)
-
-
-def _move_looked_at(stage: Stage, session: PipelineSession, snapshot_id: int | None) -> None:
-    complete_unfinished(session)
-    try:
-        move = CursorMove.reset(session) if snapshot_id is None else CursorMove.to(session, snapshot_id)
-    except BatchStateError:
-        return
-    except NotAnAncestorError:
-        if not stage.was_rolled_back:
-            raise
-        return
-    if move is not None:
-        move.make(session)
+        complete_unfinished(session)
+        try:
+            move = CursorMove.reset(session) if snapshot_id is None else CursorMove.to(session, snapshot_id)
+        except BatchStateError:
+            return
+        except NotAnAncestorError:
+            if not stage.was_rolled_back:
+                raise
+            return
+        if move is not None:
+            move.make(session)
 
 
 _BATCHES: Final = 2
@@ -175,23 +157,16 @@ def act_of(name: str, stage: Stage, random: Random) -> Callable[[Actor], object]
         stage: its stage.
         random: source of what the actor chooses itself.
     """
-    match name:
-        case "zombie":
-            return partial(repeat_tasks, stage, random)
-        case "backfill" | "backfill again":
-            return partial(backfill, stage, random)
-        case "operator":
-            return partial(abandon_now_and_then, stage)
-        case "sweeper":
-            return partial(sweep_now_and_then, stage)
-        case "cleaner":
-            return partial(clean_now_and_then, stage, random)
-        case "expirer":
-            return partial(expire_now_and_then, stage)
-        case "restorer":
-            return partial(roll_back_now_and_then, stage, random)
-        case "mover":
-            return partial(move_cursor_now_and_then, stage, random)
-        case "writer":
-            return partial(write_table, stage)
-    return partial(run, stage, batches=_BATCHES)
+    acts = {
+        "zombie": partial(repeat_tasks, stage, random),
+        "backfill": partial(backfill, stage, random),
+        "backfill again": partial(backfill, stage, random),
+        "operator": partial(abandon_now_and_then, stage),
+        "sweeper": partial(sweep_now_and_then, stage),
+        "cleaner": partial(clean_now_and_then, stage, random),
+        "expirer": partial(expire_now_and_then, stage),
+        "restorer": partial(roll_back_now_and_then, stage, random),
+        "mover": partial(move_cursor_now_and_then, stage, random),
+        "writer": partial(write_table, stage),
+    }
+    return acts.get(name, partial(run, stage, batches=_BATCHES))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pyiceberg.table.refs import SnapshotRef
 
@@ -24,8 +24,10 @@ _LONGEST_DELAY: Final = 300
 _MOST_DAMAGE: Final = 2
 
 
-class Watcher(Protocol):
-    """Sees every change of the store."""
+class Watcher:
+    """Sees every change of the store; by itself it minds none."""
+
+    __slots__ = ()
 
     def changed(self, change: "Change") -> None:
         """Called right after a change; raises if it must not be."""
@@ -239,20 +241,16 @@ class AnyHome(Home):
     world: "World"
 
     def find(self, key: str) -> bytes | None:
-        """See `Home`."""
         return self.world.objects.get(key)
 
     def write(self, key: str, data: bytes | None, *, by: str) -> None:
-        """See `Home`."""
         if data is not None or key in self.world.objects:
             self.world.write(key, data, by=by)
 
     def sizes(self) -> Mapping[str, int]:
-        """See `Home`."""
         return {key: len(data) for key, data in self.world.objects.items()}
 
     def past_sizes(self) -> Mapping[str, int]:
-        """See `Home`."""
         return self.world.past_sizes()
 
 
@@ -281,11 +279,9 @@ class Items(Home):
     homes: Homes
 
     def find(self, key: str) -> bytes | None:
-        """See `Home`."""
         return self.homes.world.objects[key] if self.homes.has_item(key) else None
 
     def write(self, key: str, data: bytes | None, *, by: str) -> None:
-        """See `Home`."""
         world, homes = self.homes.world, self.homes
         if data is not None:
             if not homes.has_item(key) and key in world.objects:
@@ -297,11 +293,9 @@ class Items(Home):
             world.write(key, homes.hidden.pop(key, None), by=by)
 
     def sizes(self) -> Mapping[str, int]:
-        """See `Home`."""
         return {key: len(data) for key, data in self.homes.world.objects.items() if key in self.homes.created}
 
     def past_sizes(self) -> Mapping[str, int]:
-        """See `Home`."""
         return self.sizes()
 
 
@@ -312,11 +306,9 @@ class Objects(Home):
     homes: Homes
 
     def find(self, key: str) -> bytes | None:
-        """See `Home`."""
         return self.homes.hidden.get(key) if self.homes.has_item(key) else self.homes.world.objects.get(key)
 
     def write(self, key: str, data: bytes | None, *, by: str) -> None:
-        """See `Home`."""
         homes = self.homes
         if not homes.has_item(key):
             AnyHome(homes.world).write(key, data, by=by)
@@ -326,11 +318,9 @@ class Objects(Home):
             homes.hidden[key] = data
 
     def sizes(self) -> Mapping[str, int]:
-        """See `Home`."""
         return self._without_items(AnyHome(self.homes.world).sizes())
 
     def past_sizes(self) -> Mapping[str, int]:
-        """See `Home`."""
         return self._without_items(self.homes.world.past_sizes())
 
     def _without_items(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
