@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from icefloe.cli.pipeline_session import credentials_here, warn_of_connections
+from icefloe.cli.pipeline_session import credentials_here, warn_of_conn_ids
 from icefloe.pipeline.model import Pipeline
 from support.pipelines.workspace import Workspace, forked_module, icefloe, icefloe_process
 
@@ -150,11 +150,11 @@ def test_the_password_of_a_sink_is_found_in_the_environment(
 ) -> None:
     sink = {"type": "opensearch", "index": "events", "conn_id": "search"}
     pipeline = Pipeline.load(workspace.pipeline(sink=sink), environ={})
-    warn_of_connections(pipeline)
+    warn_of_conn_ids(pipeline)
     assert "unknown outside Airflow: set AIRFLOW_CONN_SEARCH to it, in JSON" in caplog.text
     caplog.clear()
     monkeypatch.setenv("AIRFLOW_CONN_SEARCH", '{"host": "https://search.example", "password": "pw"}')
-    warn_of_connections(pipeline)
+    warn_of_conn_ids(pipeline)
     assert caplog.text == ""
     assert credentials_here(pipeline).sink_connection["password"] == "pw"
     files = workspace.pipeline(sink={"type": "files", "path": "file:///x", "conn_id": "search"})

@@ -9,7 +9,7 @@ __all__ = ["COMMANDS"]
 
 COMMANDS: Final = (
     Mutation(name="a backfill that was killed before its cleanup leaves its files", function="run_batch:_run",
-             kind=Kind.WITHOUT, place=16, suite=("tests/engines/test_run_batch.py",)),
+             kind=Kind.WITHOUT, place=12, suite=("tests/engines/test_run_batch.py",)),
     Mutation(name="an error that another machine may not meet is not tried there", function="final_result",
              kind=Kind.NEVER, place=5, suite=("tests/engines/spark/test_executors.py",)),
     Mutation(name="a worker with other libraries begins its task", function="CheckedTask.__call__", kind=Kind.NEVER,

@@ -11,7 +11,7 @@ from icefloe.batch.plan.batch_preview import TableCheck
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.batch.verify.verify_delivery import verify_delivery
-from icefloe.cli.pipeline_session import awaited, credentials_here, load_named_pipeline, open_session
+from icefloe.cli.pipeline_session import awaited, credentials_here, load_named_pipeline, open_session, warn_of_conn_ids
 from icefloe.cli.screen import Screen
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError
@@ -78,6 +78,7 @@ def validate(arguments: Namespace, screen: Screen) -> int:
     pipeline = checks.run("file", lambda: Pipeline.load(path, environ=os.environ), lambda _: str(path))
     if pipeline is not None:
         checks.run("name", partial(check_name, path), lambda _: pipeline.name)
+        warn_of_conn_ids(pipeline)
         credentials = credentials_here(pipeline)
         built = "every key is built, and no place is inside another"
         checks.run("release", partial(check_pipeline, pipeline), lambda _: built)

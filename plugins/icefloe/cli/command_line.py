@@ -7,7 +7,7 @@ import traceback
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NoReturn, TextIO
+from typing import Final, NoReturn
 
 from icefloe.cli.commands import COMMANDS, make_parser
 from icefloe.cli.screen import ReaderGoneError, Screen, log_to_stderr
@@ -88,21 +88,17 @@ def _out_of_memory(cause: MemoryError) -> TransientError:
 
 def _has_lost_a_reader() -> bool:
     """True if a reader has gone. The rest is dropped: Python would report it at exit."""
-    lost = [stream for stream in (sys.stdout, sys.stderr) if stream is not None and not _is_read(stream)]
-    for stream in lost:
-        with Path(os.devnull).open("wb") as nobody:
-            os.dup2(nobody.fileno(), stream.fileno())
-    return bool(lost)
-
-
-def _is_read(stream: TextIO) -> bool:
-    try:
-        stream.flush()
-    except BrokenPipeError:
-        return False
-    except OSError:  # such as a full disk, which Python reports as it exits
-        return True
-    return True
+    is_lost = False
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            is_lost = True
+            with Path(os.devnull).open("wb") as nobody:
+                os.dup2(nobody.fileno(), stream.fileno())
+        except OSError:
+            pass  # such as a full disk, which Python reports as it exits
+    return is_lost
 
 
 def _leave(code: int) -> NoReturn:

@@ -82,7 +82,8 @@ def _flag(name: str, help_text: str, group: str | None = None) -> _Argument:
 
 
 _PIPELINE: Final = _option("pipeline", metavar="PIPELINE", help="a path, or a name in dags/pipelines")
-_JSON: Final = _flag("--json", "print one JSON object instead")
+_STORAGE: Final = _option("storage", metavar="STORAGE", help="the URL of a storage, as pipeline files name it")
+_JSON: Final = _flag("--json", "print one JSON object alone")
 _BACKFILL: Final = _option(
     "--backfill", metavar="ID", help="the id of a backfill, as printed by `run` and in the log of its plan"
 )
@@ -99,14 +100,21 @@ _VERBOSE: Final = _option("-v", "--verbose", action="store_true", help="show eve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A row of the table; ``function`` names a module of this room and its function, imported when the command runs."""
+    """A row of the table.
+
+    Attributes:
+        function: a module of this room and its function, imported when the command runs.
+        subject: the first argument; None: the command serves, and has no answer to print as JSON.
+        arguments: the others, without those that every command has.
+    """
 
     name: str
     function: str
     help: str
     description: str
     example: tuple[str, ...]
-    arguments: tuple[_Argument, ...]
+    subject: _Argument | None = _PIPELINE
+    arguments: tuple[_Argument, ...] = ()
 
     def load(self) -> "Callable[[Namespace, Screen], int | None]":
         """The function, imported here for fast help and completion."""
@@ -125,7 +133,8 @@ class Command:
             formatter_class=RawDescriptionHelpFormatter,
         )
         groups: dict[str | None, Any] = {None: parser}
-        for each in (*self.arguments, _VERBOSE):
+        of_subject = () if self.subject is None else (self.subject, _JSON)
+        for each in (*of_subject, *self.arguments, _VERBOSE):
             if each.group not in groups:
                 groups[each.group] = parser.add_mutually_exclusive_group()
             groups[each.group].add_argument(*each.names, **each.settings)
@@ -138,10 +147,8 @@ COMMANDS: Final = (
         "The last line on standard output is one JSON object.",
         example=("flights_changes --engine local", "flights_changes --after-timestamp 2026-01-01T00:00Z"),
         arguments=(
-            _PIPELINE,
             *_RANGE,
             _ENGINE,
-            _flag("--json", "print only that line"),
             _flag("--take-over", "become the owner of the checkpoint in place of the present one"),
         ),
     ),
@@ -149,23 +156,20 @@ COMMANDS: Final = (
         name="plan", function="run:plan", help="show the input and the size of the next batch",
         description="Steps, files, rows, bytes and route of the batch that `run` would deliver. Touches nothing.",
         example=("flights_changes",),
-        arguments=(_PIPELINE, *_RANGE, _ENGINE, _JSON),
+        arguments=(*_RANGE, _ENGINE),
     ),
     Command(
         name="status", function="reports:status", help="cursor, head, lag and open batch",
         description="Shows how far the pipeline is behind its table.",
         example=("flights_changes --json",),
-        arguments=(_PIPELINE, _JSON),
     ),
     Command(
         name="batches", function="reports:batches", help="the last batches, newest first",
         description="Lists the changes and the duration of each of the last batches. Asks neither catalog nor table.",
         example=("flights_changes", "flights_changes --limit 100 --json"),
         arguments=(
-            _PIPELINE,
             _option("--limit", type=positive, default=20, metavar="N", help="how many; default: %(default)s"),
             _BACKFILL,
-            _JSON,
         ),
     ),
     Command(
@@ -173,40 +177,26 @@ COMMANDS: Final = (
         description="Shows the report of a batch: its input and changes, the time of each phase, and the spread of "
         "bytes and times over its tasks. Asks neither catalog nor table.",
         example=("flights_changes", "flights_changes --batch 41 --json"),
-        arguments=(
-            _PIPELINE,
-            _option("--batch", type=int, metavar="N", help="its number; default: the latest"),
-            _BACKFILL,
-            _JSON,
-        ),
+        arguments=(_option("--batch", type=int, metavar="N", help="its number; default: the latest"), _BACKFILL),
     ),
     Command(
         name="verify", function="checks:verify", help="replay the delivered changes and compare with the table",
         description="Files: replays every delivered change on the start state and compares the rows with the end "
         "state. Other sinks: reads back what the sink holds and compares it with the table, key by key.",
         example=("flights_changes",),
-        arguments=(
-            _PIPELINE,
-            _JSON,
-        ),
     ),
     Command(
         name="trace", function="trace:trace",
         help="what became of one row: commits, batches, changes, and the row in the sink",
         description="Reads the changes that are kept; others are computed again from the table's history.",
         example=("flights_changes flight_id=4711",),
-        arguments=(
-            _PIPELINE,
-            _option("key", nargs="+", metavar="COLUMN=VALUE", help="the value of each identifier column"),
-            _JSON,
-        ),
+        arguments=(_option("key", nargs="+", metavar="COLUMN=VALUE", help="the value of each identifier column"),),
     ),
     Command(
         name="validate", function="checks:validate",
         help="check the file, the catalog, the table, the storage and the sink",
         description="Changes nothing; the storage and the sink are tried with an object that is deleted at once.",
         example=("dags/pipelines/flights_changes.yaml",),
-        arguments=(_PIPELINE, _JSON),
     ),
     Command(
         name="deliver", function="upkeep:deliver", help="deliver committed batches once more",
@@ -218,12 +208,10 @@ COMMANDS: Final = (
             "flights_changes --backfill 6f1c --sink index.yaml",
         ),
         arguments=(
-            _PIPELINE,
             _option("--sink", metavar="FILE",
                 help="a YAML file with the key `sink`; without it, the sink of the pipeline"),
             _option("--batches", type=batch_numbers, metavar="A-B", help="their numbers, such as 0-41 or 7"),
             _BACKFILL,
-            _JSON,
         ),
     ),
     Command(
@@ -233,11 +221,9 @@ COMMANDS: Final = (
         "delivered once more to that sink afterwards.",
         example=("flights_search --older-than 30d --dry-run",),
         arguments=(
-            _PIPELINE,
             _option("--older-than", type=age, metavar="AGE", required=True,
                 help="by the time of the commit, such as 12h or 30d"),
             *_CONSENT,
-            _JSON,
         ),
     ),
     Command(
@@ -246,10 +232,9 @@ COMMANDS: Final = (
         "storage. Deletes the files at the sinks of its pipelines that no manifest names, too. Files of an open batch "
         "stay. Shows what it would delete, and asks.",
         example=("s3://lake/icefloe --dry-run",),
+        subject=_STORAGE,
         arguments=(
-            _option("storage", metavar="STORAGE", help="the URL of a storage, as pipeline files name it"),
-            _flag("--dry-run", "only show what would be deleted"),
-            _flag("--yes", "do not ask"),
+            *_CONSENT,
             _option(
                 "--older-than",
                 type=age,
@@ -260,7 +245,6 @@ COMMANDS: Final = (
             ),
             _option("--coordination", metavar="TABLE",
                 help="the table that coordinates the storage, such as dynamodb://icefloe, as pipeline files name it"),
-            _JSON,
         ),
     ),
     Command(
@@ -268,6 +252,7 @@ COMMANDS: Final = (
         description="Serves the folder of this machine to the tasks of pipelines with `transfer: nodes`, until it is "
         "stopped. Renewed certificates are used at once.",
         example=("--config /etc/icefloe/node.yaml",),
+        subject=None,
         arguments=(
             _option("--config", type=Path, metavar="FILE", required=True, help="the configuration of this machine"),
             _flag(
@@ -284,14 +269,14 @@ COMMANDS: Final = (
         "again, and the next batch begins where it began. A batch that readers see is recorded as done instead. Asks "
         "neither catalog nor table.",
         example=("flights_changes --dry-run", "flights_changes --yes"),
-        arguments=(_PIPELINE, _BACKFILL, *_CONSENT, _JSON),
+        arguments=(_BACKFILL, *_CONSENT),
     ),
     Command(
         name="unpin", function="endings:unpin", help="let the pinned snapshots of a pipeline go",
         description="Drops the branch and the tags by which `pin: true` keeps snapshots from expiring, in one commit "
         "to the table. For a pipeline that is removed. Shows them, and asks.",
         example=("flights_changes --dry-run",),
-        arguments=(_PIPELINE, *_CONSENT, _JSON),
+        arguments=_CONSENT,
     ),
     Command(
         name="set-cursor", function="endings:set_cursor", help="begin the next batch after another snapshot",
@@ -299,10 +284,8 @@ COMMANDS: Final = (
         "skipped or delivered again, and asks.",
         example=("flights_changes --snapshot-id 5781947118336215154 --dry-run",),
         arguments=(
-            _PIPELINE,
             _option("--snapshot-id", type=int, metavar="N", required=True, help="the next batch begins after it"),
             *_CONSENT,
-            _JSON,
         ),
     ),
     Command(
@@ -310,7 +293,7 @@ COMMANDS: Final = (
         description="Gives up the cursor, so that the next batch begins as initial_load says, with the configuration "
         "and the table as they are now. Batch numbers go on.",
         example=("flights_changes --dry-run", "flights_changes --yes"),
-        arguments=(_PIPELINE, *_CONSENT, _JSON),
+        arguments=_CONSENT,
     ),
 )  # fmt: skip
 

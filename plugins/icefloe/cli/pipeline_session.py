@@ -10,7 +10,6 @@ from typing import Final
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.run_settings import Credentials
-from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import Writer
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.pipeline.model import Pipeline
@@ -27,29 +26,21 @@ def awaited(pipeline: Pipeline) -> suppress:
 
 
 def load_named_pipeline(arguments: Namespace) -> Pipeline:
-    """The expanded pipeline of ``PIPELINE``, with ``--engine``; refused if it needs a later release."""
+    """The expanded pipeline of ``PIPELINE``, with ``--engine``. Warns of connections, refuses what is not built."""
     pipeline = Pipeline.load(find_pipeline(arguments.pipeline), environ=os.environ)
     engine = getattr(arguments, "engine", None)
     if engine is not None:
         pipeline = replace(pipeline, engine=engine)
     check_pipeline(pipeline)
+    warn_of_conn_ids(pipeline)
     return pipeline
-
-
-def writer_here(command: str = "run") -> Writer:
-    """The writer to a checkpoint from this process."""
-    return Writer(owner=Writer.owner_in(os.environ), run=f"icefloe {command} of process {os.getpid()}")
 
 
 def open_session(pipeline: Pipeline, *, takes_over: bool = False, command: str = "run") -> PipelineSession:
     """Table, checkpoint and sink, opened by credentials of the environment or the machine."""
-    warn_of_connections(pipeline)
+    places = places_here(pipeline, command=command)
     return PipelineSession.open(
-        pipeline,
-        credentials=credentials_here(pipeline),
-        environ=os.environ,
-        writer=writer_here(command),
-        takes_over=takes_over,
+        pipeline, credentials=places.credentials, environ=os.environ, writer=places.writer, takes_over=takes_over
     )
 
 
@@ -58,15 +49,9 @@ def places_here(pipeline: Pipeline, *, backfill_id: str | None = None, command: 
     return PipelinePlaces(
         pipeline=pipeline,
         credentials=credentials_here(pipeline),
-        writer=writer_here(command),
+        writer=Writer(owner=Writer.owner_in(os.environ), run=f"icefloe {command} of process {os.getpid()}"),
         backfill_id=backfill_id,
     )
-
-
-def open_checkpoint(pipeline: Pipeline, *, backfill_id: str | None = None) -> Checkpoint:
-    """The checkpoint of a pipeline or a backfill, without catalog or table."""
-    warn_of_connections(pipeline)
-    return places_here(pipeline, backfill_id=backfill_id).checkpoint
 
 
 def credentials_here(pipeline: Pipeline) -> Credentials:
@@ -76,7 +61,7 @@ def credentials_here(pipeline: Pipeline) -> Credentials:
     return credentials.coordinated_by(pipeline.coordination, pipeline.storage_of_table)
 
 
-def warn_of_connections(pipeline: Pipeline) -> None:
+def warn_of_conn_ids(pipeline: Pipeline) -> None:
     """Warns of Airflow connections that cannot be read outside Airflow."""
     for key, conn_id in (("storage_conn_id", pipeline.storage_conn_id), ("sink.conn_id", pipeline.sink.conn_id)):
         if conn_id is None or Credentials.are_given(os.environ):

@@ -13,7 +13,7 @@ from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import BatchOutcome, OffsetRecord
-from icefloe.cli.pipeline_session import awaited, load_named_pipeline, open_checkpoint, open_session, places_here
+from icefloe.cli.pipeline_session import awaited, load_named_pipeline, open_session, places_here
 from icefloe.cli.screen import Screen
 from icefloe.documents import dump_document
 from icefloe.errors import IcefloeError, UsageError
@@ -92,7 +92,7 @@ def batches(arguments: Namespace, screen: Screen) -> None:
     """Shows the last batches; needs no catalog."""
     pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
-        checkpoint = open_checkpoint(pipeline, backfill_id=arguments.backfill)
+        checkpoint = places_here(pipeline, backfill_id=arguments.backfill).checkpoint
         documents = list(_documents(checkpoint, limit=arguments.limit))
     if not documents:
         screen.say(f"{pipeline.name}: no batch yet")
@@ -140,7 +140,7 @@ def show(arguments: Namespace, screen: Screen) -> None:
     """Shows the report of a committed batch, or the beginning of an open one; needs no catalog."""
     pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
-        checkpoint = open_checkpoint(pipeline, backfill_id=arguments.backfill)
+        checkpoint = places_here(pipeline, backfill_id=arguments.backfill).checkpoint
         latest = checkpoint.latest_batch()
         number: int | None = latest if arguments.batch is None else arguments.batch
         if number is None:

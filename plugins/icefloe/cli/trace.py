@@ -177,12 +177,11 @@ class _Trace:
         self._notes: list[str] = []
 
     def found(self, sink: Sink | None, cursor_id: int | None, committed: Sequence[CommitRecord]) -> dict[str, Any]:
-        batches = [each for each in committed if each.outcome is BatchOutcome.DELIVERED]
-        kept: dict[int, list[dict[str, object]]] = {}
-        for batch in batches:
-            rows = self._kept(batch)
-            kept[batch.batch_number] = self._computed(batch) if rows is None else rows
-        changes = [row for number in sorted(kept) for row in kept[number]]
+        changes: list[dict[str, object]] = []
+        for batch in committed:
+            if batch.outcome is BatchOutcome.DELIVERED:
+                kept = self._kept(batch)
+                changes += self._computed(batch) if kept is None else kept
         pending = self._between(cursor_id, self._head) if self._head not in (cursor_id, None) else []
         return {
             "pipeline": self._session.pipeline.name,

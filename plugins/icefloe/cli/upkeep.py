@@ -12,7 +12,7 @@ from typing import Any, Final
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.redelivery import Redelivery
 from icefloe.batch.upkeep.survey import Leftover, survey_storage
-from icefloe.cli.pipeline_session import load_named_pipeline, places_here, warn_of_connections
+from icefloe.cli.pipeline_session import load_named_pipeline, places_here
 from icefloe.cli.screen import Screen, is_agreed
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
@@ -51,7 +51,6 @@ def _redelivery(pipeline: Pipeline, arguments: Namespace) -> Redelivery:
     if arguments.sink is not None:
         target = pipeline.with_sink_of(arguments.sink, os.environ)
         check_pipeline(target)
-    warn_of_connections(pipeline)
     places = places_here(target)
     return Redelivery(source=replace(places, pipeline=pipeline, backfill_id=arguments.backfill), target=places)
 
@@ -73,7 +72,6 @@ def _counts(number: int, found: Sequence[PartDelivery]) -> dict[str, int]:
 def purge(arguments: Namespace, screen: Screen) -> None:
     """Counts old marks in the sink, asks, and removes them."""
     pipeline = load_named_pipeline(arguments)
-    warn_of_connections(pipeline)
     before = datetime.now(UTC) - timedelta(seconds=arguments.older_than)
     purged = 0
     with places_here(pipeline).delivery_sink() as sink:

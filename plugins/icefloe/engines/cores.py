@@ -19,34 +19,27 @@ _OWN: Final = Path("/proc/self/cgroup")
 
 def cpu_limit(*, own: Path = _OWN, groups: Path = _GROUPS) -> int | None:
     """Cores whose time this process may use, rounded up; None: no control group, of either version, limits them."""
-    found = [
-        -(-quota // period)
-        for folder in _folders("cpu", own, groups)
-        for quota, period in (_quota(folder),)
-        if quota is not None and quota > 0 and period
-    ]
-    return min(found, default=None)
+    return min(filter(None, map(_cores, _folders("cpu", own, groups))), default=None)
 
 
 def memory_limit(*, own: Path = _OWN, groups: Path = _GROUPS) -> int | None:
     """Bytes above which the kernel kills processes of this container; None: no limit."""
-    files = ("memory.max", "memory.limit_in_bytes")
-    found = (_number(folder / name) for folder in _folders("memory", own, groups) for name in files)
-    return min((limit for limit in found if limit is not None), default=None)
+    folders = list(_folders("memory", own, groups))
+    limits = (_numbers(folder, name) for folder in folders for name in ("memory.max", "memory.limit_in_bytes"))
+    return min((limit for [limit] in filter(None, limits)), default=None)
 
 
-def _quota(folder: Path) -> tuple[int | None, int | None]:
-    """Microseconds of CPU time, and their period."""
+def _cores(folder: Path) -> int | None:
+    # Microseconds of CPU time, -1 without a limit, and their period; version 1 has a file for each.
+    found = _numbers(folder, "cpu.max") or _numbers(folder, "cpu.cfs_quota_us", "cpu.cfs_period_us")
+    return -(-found[0] // found[1]) if found and found[0] > 0 else None
+
+
+def _numbers(folder: Path, *names: str) -> list[int]:
+    """The numbers in some files; none if a file is missing or says `max`."""
     with suppress(OSError, ValueError):
-        quota, period = (folder / "cpu.max").read_text().split()
-        return (None if quota == "max" else int(quota)), int(period)
-    return _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
-
-
-def _number(file: Path) -> int | None:
-    with suppress(OSError, ValueError):
-        return int(file.read_text())
-    return None
+        return [int(number) for name in names for number in (folder / name).read_text().split()]
+    return []
 
 
 def _folders(controller: str, own: Path, groups: Path) -> Iterator[Path]:

@@ -59,31 +59,23 @@ def run_batch(
         phases: None: as the pipeline's ``engine`` says.
         observe: called for each task of the DAG as it starts and ends.
     """
+    runner = phases or PhaseRunner.of(session.pipeline, environ)
+    if request is None:
+        observe = recording_trouble(session, observe)
     try:
-        return _run(session, request, environ=environ, phases=phases, observe=observe)
+        return _run(session, request, runner, observe)
     except (BatchFileMissingError, UnfinishedTasksError) as missing:
         # Files or parts of the open batch are gone. From its plan on, every task finds what is left and makes the rest.
         logger.warning("the batch is run once more from its plan on: %s", missing)
-    return _run(session, request, environ=environ, phases=phases, observe=observe)
+    return _run(session, request, runner, observe)
 
 
-def _run(
-    session: PipelineSession,
-    request: RequestedRange | None,
-    *,
-    environ: Mapping[str, str],
-    phases: PhaseRunner | None,
-    observe: Observer,
-) -> BatchRun:
-    is_backfill = request is not None
-    if not is_backfill:
-        observe = recording_trouble(session, observe)
-    runner = phases or PhaseRunner.of(session.pipeline, environ)
+def _run(session: PipelineSession, request: RequestedRange | None, runner: PhaseRunner, observe: Observer) -> BatchRun:
     with observe(FlowTask.PLAN):
         runner.check_engine()
         runner.check_session(session)
         opened = open_and_plan(session, request, cores=runner.cores)
-    if not is_backfill:
+    if request is None:
         PipelineStatus.publish(session, phase="plan" if opened.plan else "cleanup")
     if opened.plan is None or opened.reference is None:
         if opened.reference is not None:
@@ -97,7 +89,7 @@ def _run(
         try_to_clean_up(reference)
         was_abandoned = finished.was_abandoned
         return BatchRun(report=finished.report, was_committed_before=not was_abandoned, was_abandoned=was_abandoned)
-    if not is_backfill:
+    if request is None:
         PipelineStatus.publish(session, phase="commit", report=report, is_stale=True)
     with observe(FlowTask.CLEANUP):
         try_to_clean_up(reference)
@@ -105,19 +97,13 @@ def _run(
 
 
 def _run_tasks(route: Route, reference: BatchReference, runner: PhaseRunner, observe: Observer) -> BatchReport:
-    @contextmanager
-    def task(name: str) -> Iterator[None]:
-        with observe(name), ends_well_if_finished(reference):
-            yield
-
-    for each in route.tasks(delivers=reference.settings.delivers):
-        if each is not FlowTask.NOTHING_TO_DO:
-            phase = each.phase
-            with task(each):
-                if phase is None:
+    for task in route.tasks(delivers=reference.settings.delivers):
+        if task is not FlowTask.NOTHING_TO_DO:
+            with observe(task), ends_well_if_finished(reference):
+                if task.phase is None:
                     run_coalesce(reference)
                 else:
-                    runner.run(phase, reference)
+                    runner.run(task.phase, reference)
     with observe(FlowTask.COMMIT):
         return runner.commit(reference)
 

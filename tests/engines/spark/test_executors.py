@@ -13,7 +13,7 @@ from pyspark import TaskContext
 import icefloe
 from icefloe.batch.phase_record import TaskOutcome
 from icefloe.engines.spark import engine
-from icefloe.engines.spark.engine import CheckedTask, WorkerLibraries, final_result
+from icefloe.engines.spark.engine import CheckedTask, final_result
 from icefloe.errors import IcefloeError, TerminalError
 from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.sinks.manifest import DamagedPartsError
@@ -58,10 +58,10 @@ def test_a_worker_with_other_libraries_begins_no_task_and_every_difference_is_na
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answer = answer_of_a_worker(monkeypatch, {"pyarrow": "1.2.3", "lz4": None})
-    assert isinstance(answer, WorkerLibraries)
+    assert isinstance(answer, TerminalError)
     assert final_result(answer, most_tries=4) is answer
     here = version("pyarrow")
-    assert f"the Spark workers have pyarrow 1.2.3 instead of {here}, no lz4: run them from" in str(answer.as_error())
+    assert f"the Spark workers have pyarrow 1.2.3 instead of {here}, no lz4: run them from" in str(answer)
 
 
 def test_a_worker_without_libraries_can_run_the_task_that_asks_for_them() -> None:

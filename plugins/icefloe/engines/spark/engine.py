@@ -8,7 +8,7 @@ import platform
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.redacted_output import outgoing_errors, outgoing_logs
@@ -39,7 +39,7 @@ class SparkEngine:
         call = CheckedTask(function) if self._checks_libraries else function
         most_tries = self._most_tries()
 
-        def apply(partition: Iterable[int]) -> "Iterator[_Result | WorkerLibraries]":
+        def apply(partition: Iterable[int]) -> Iterator[_Result | TerminalError]:
             # The executor's log and the driver get an error from here with all its causes.
             with outgoing_logs(), outgoing_errors():
                 for number in partition:
@@ -51,8 +51,8 @@ class SparkEngine:
         except Py4JJavaError as cause:
             raise TransientError(_sentence(_last_words(cause), len(numbers))) from cause
         for answer in answers:
-            if isinstance(answer, WorkerLibraries):
-                raise answer.as_error()
+            if isinstance(answer, TerminalError):
+                raise answer
         return answers
 
     def _most_tries(self) -> int:
@@ -101,19 +101,6 @@ def final_result(result: _Result, *, most_tries: int) -> _Result:
 _LIBRARIES: Final = ("pyarrow", "numpy", "obstore", "lz4", "pyroaring", "pyiceberg", "pydantic")
 
 
-class WorkerLibraries(NamedTuple):
-    """The libraries of a worker that are not the driver's; None if missing. Its task was not begun."""
-
-    versions: Mapping[str, str | None]
-
-    def as_error(self) -> TerminalError:
-        """The error that names every difference: rows and documents pass between driver and workers."""
-        return TerminalError(
-            f"the Spark workers have {', '.join(_differences(found_libraries(), self.versions))}: run them from the "
-            "driver's environment, which `make env` packs for spark.archives, or from the same image"
-        )
-
-
 class CheckedTask(Generic[_Result]):
     """A function unpacked only in workers with the driver's libraries: its modules need them."""
 
@@ -125,11 +112,14 @@ class CheckedTask(Generic[_Result]):
         self._driver = found_libraries()
         self._packed: bytes = CloudPickleSerializer().dumps(function)
 
-    def __call__(self, number: int) -> _Result | WorkerLibraries:
-        """Without the driver's libraries: those of this worker."""
+    def __call__(self, number: int) -> _Result | TerminalError:
+        """Without the libraries of the driver, which reads its rows: the error that names every difference."""
         found = found_libraries()
         if found != self._driver:
-            return WorkerLibraries(found)
+            return TerminalError(
+                f"the Spark workers have {', '.join(_differences(self._driver, found))}: run them from the driver's "
+                "environment, which `make env` packs for spark.archives, or from the same image"
+            )
         function: Callable[[int], _Result] = pickle.loads(self._packed)  # noqa: S301 - the driver's own
         return function(number)
 
