@@ -73,7 +73,7 @@ def test_tasks_are_given_what_the_catalog_vends_for_the_files_and_nothing_that_o
         credentials = Credentials(catalog_properties=catalog, storage_options={"secret_access_key": "of-the-storage"})
         given = replace(batch.reference, credentials=credentials)
         run_phase(Phase.INSERT_ONLY, given, engine)
-        files, again = (table_files(batch.plan, given) for _ in range(2))
+        files, again = (table_files(given) for _ in range(2))
     assert batch.commit().batch.counts["insert"] == 3
     assert files.properties.items() == {**vended, "s3.region": "r", "warehouse": files.properties["warehouse"]}.items()
     assert files == again

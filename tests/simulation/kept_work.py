@@ -114,14 +114,13 @@ class _KeptCarryOver:
     def _read(self) -> tuple[list[WeightedRows], ReadTally, int, object]:
         carryover = CarryOver(self._rows, self._reader, **self._options)
         changed = list(carryover.changed_rows())
-        return changed, carryover.tally, carryover.decoded_bytes, (self._rows, self._reader.shape)
+        return changed, carryover.tally, self._reader.decoded_bytes, (self._rows, self._reader.shape)
 
     def changed_rows(self) -> Iterator[WeightedRows]:
         """See `CarryOver`."""
-        changed, self.tally, self.decoded_bytes, _ = _kept(
+        changed, self.tally, self._reader.decoded_bytes, _ = _kept(
             ("changed rows", id(self._rows), id(self._reader.shape), repr(self._options)), self._read
         )
-        self._reader.decoded.total = self.decoded_bytes
         yield from changed
 
 

@@ -184,9 +184,10 @@ class PhaseTally:
             self.keep()
 
     def ended(self) -> PhaseRecord:
-        """The record with the time of this attempt."""
+        """The record with the time of this attempt, which is kept."""
         self.record.is_running = False
         self.record.seconds += time.monotonic() - self.started
+        self.keep()
         return self.record
 
     def keep(self) -> None:
@@ -214,10 +215,8 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
     except (Exception, KeyboardInterrupt):
         # Not after the time limit of a task: perhaps the store hangs. The next attempt finds this one without an end.
         tally.ended()
-        tally.keep()
         raise
     tally.ended()
-    tally.keep()
 
 
 def load_phases(store: Store, route: Route, *, delivers: bool) -> tuple[PhaseRecord, ...]:

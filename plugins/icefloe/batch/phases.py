@@ -109,7 +109,7 @@ class TableFiles:
         return self._access != before and self._outputs_before != outputs_before
 
     def _fresh(self) -> TableAccess:
-        return table_files(self._running.plan, self._reference)
+        return table_files(self._reference)
 
     def _outputs(self) -> int:
         folder = self._running.folder
@@ -241,6 +241,6 @@ def run_coalesce(reference: BatchReference) -> Coalesced:
     done.
     """
     running = reference.open()
-    inputs = MapInputs.of(running.folder, table_files(running.plan, reference))
+    inputs = MapInputs.of(running.folder, table_files(reference))
     with running.recording(FlowTask.COALESCE) as tally:
         return coalesce_map_outputs(inputs, tally, new_name=reference.surroundings.new_name)

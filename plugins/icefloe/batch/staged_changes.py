@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document
+from icefloe.batch.context.batch_folder import BatchFolder, find_batch_document
 from icefloe.batch.plan_document import result_key
 from icefloe.batch.rows.file_effects import Sums
 from icefloe.changes.columns import ChangeColumns, ChangeType
@@ -19,7 +19,7 @@ from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import CommitMessage
 from icefloe.storage.requests import map_parallel
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import Store
 
 _SIGNS: Final = np.array([kind.weight for kind in ChangeType])
 _BATCH_ROWS: Final = 1 << 16
@@ -96,10 +96,7 @@ class RangeResult(Document):
     @classmethod
     def load(cls, store: Store, range_id: int) -> Self | None:
         """The result of a range; None if there is none yet."""
-        try:
-            return load_batch_document(cls, store, result_key(range_id), what="the range result")
-        except KeyMissingError:
-            return None
+        return find_batch_document(cls, store, result_key(range_id), what="the range result")
 
     @classmethod
     def load_all(cls, store: Store, range_ids: Sequence[int]) -> list[Self | None]:

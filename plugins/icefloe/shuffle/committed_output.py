@@ -326,10 +326,9 @@ def read_committed_output(
     """Reads and checks the files that a commit record names, except a data file of its own."""
     if record.data is None or record.index is None:
         raise _corrupt(record, "its commit record names no shuffle files")
-    if (record.num_partitions, record.schema_fingerprint) != (num_partitions, schema_fingerprint(schema)):
-        raise _corrupt(record, "it was written for another number of partitions or another schema")
-    if record.hash_partitions != hash_partitions:
-        raise _corrupt(record, "it was written for another number of hash partitions")
+    expected = num_partitions, hash_partitions, schema_fingerprint(schema)
+    if (record.num_partitions, record.hash_partitions, record.schema_fingerprint) != expected:
+        raise _corrupt(record, "it was written for another number of partitions or hash partitions or another schema")
     # Not even the size of the data file, which takes a request: whoever fetches a block finds out whether it is there,
     # by its checksum, and then all engines make again what is lost, not this process alone.
     num_blocks = num_partitions + hash_partitions

@@ -8,7 +8,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,7 @@ _VERSION: Final = 1
 _HEADER: Final = struct.Struct(">4sIII")
 _TRAILER: Final = struct.Struct(">I")
 _ENTRY: Final = np.dtype(
-    [("reduce_id", ">i4"), ("change_ordinal", ">i4"), ("rows", ">i8"), ("signed_count", ">i8"), ("hash_high", ">u8"),
+    [("reduce_ids", ">i4"), ("change_ordinals", ">i4"), ("rows", ">i8"), ("signed_counts", ">i8"), ("hash_high", ">u8"),
      ("hash_low", ">u8")]
 )  # fmt: skip
 _ORDINAL_BITS: Final = 32
@@ -228,8 +228,8 @@ class GatheredStatistics:
 
 def encode_statistics(statistics: PartitionStatistics, block_crc32: NDArray[np.uint32]) -> bytes:
     entries = np.empty(len(statistics), _ENTRY)
-    for entry_field, name in zip(_ENTRY.names or (), PartitionStatistics.__slots__, strict=True):
-        entries[entry_field] = getattr(statistics, name)
+    for name in PartitionStatistics.__slots__:
+        entries[name] = getattr(statistics, name)
     header = _HEADER.pack(_MAGIC, _VERSION, len(block_crc32), len(entries))
     body = header + entries.tobytes() + block_crc32.astype(">u4").tobytes()
     return body + _TRAILER.pack(zlib.crc32(body))
@@ -247,12 +247,8 @@ def decode_statistics(data: bytes, *, num_partitions: int) -> tuple[PartitionSta
         raise ValueError(f"{len(data)} bytes do not hold {count} entries")
     entries = np.frombuffer(data, _ENTRY, count, _HEADER.size)
     block_crc32 = np.frombuffer(data, ">u4", partitions, _HEADER.size + entries.nbytes)
-    statistics = PartitionStatistics(
-        reduce_ids=entries["reduce_id"].astype(np.int64),
-        change_ordinals=entries["change_ordinal"].astype(np.int64),
-        rows=entries["rows"].astype(np.int64),
-        signed_counts=entries["signed_count"].astype(np.int64),
-        hash_high=entries["hash_high"].astype(np.uint64),
-        hash_low=entries["hash_low"].astype(np.uint64),
-    )
-    return statistics, block_crc32.astype(np.uint32)
+    columns: dict[str, NDArray[Any]] = {
+        name: entries[name].astype(np.uint64 if name.startswith("hash") else np.int64)
+        for name in PartitionStatistics.__slots__
+    }
+    return PartitionStatistics(**columns), block_crc32.astype(np.uint32)

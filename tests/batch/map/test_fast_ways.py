@@ -104,9 +104,10 @@ def test_equal_columns_are_decoded_of_one_file_only(tmp_path: Path) -> None:
     removed, added, before, after = written_pair(tmp_path, rewrite)
     decoded = {}
     for ways in WAYS:
-        carryover = CarryOver([removed, added], reader(), memory_bytes=1 << 30, fast_ways=ways)
+        read = reader()
+        carryover = CarryOver([removed, added], read, memory_bytes=1 << 30, fast_ways=ways)
         assert sum(len(rows.weights) for rows in carryover.changed_rows()) == len(expected_weights(before, after)) > 0
         assert carryover.tally.rows_read == 4_000
-        decoded[ways] = carryover.decoded_bytes
+        decoded[ways] = read.decoded_bytes
     # The changed column of both files, and the equal ones of one file.
     assert decoded[(FastWay.IDENTICAL,)] < 0.6 * decoded[(FastWay.ALIGNED,)]

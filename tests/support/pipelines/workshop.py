@@ -193,7 +193,7 @@ class OpenBatch:
 
     @property
     def files(self) -> TableAccess:
-        return table_files(self.plan, self.reference)
+        return table_files(self.reference)
 
     @property
     def running(self) -> RunningBatch:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Final, Literal, Self, TypeVar
@@ -30,6 +30,7 @@ __all__ = [
     "FolderMarker",
     "MapInputs",
     "UnfinishedTasksError",
+    "find_batch_document",
     "load_batch_document",
     "load_plan",
     "says_remedy",
@@ -193,6 +194,13 @@ def load_batch_document(kind: type[Kind], store: Store, key: str, *, what: str) 
     """A document that tasks of a batch pass to one another. `KeyMissingError` if there is none."""
     with says_remedy(store):
         return load_document(kind, store.get(key), what=f"{what} {store.url}/{key}")
+
+
+def find_batch_document(kind: type[Kind], store: Store, key: str, *, what: str) -> Kind | None:
+    """`load_batch_document`; None if there is none."""
+    with suppress(KeyMissingError):
+        return load_batch_document(kind, store, key, what=what)
+    return None
 
 
 @contextmanager

@@ -23,7 +23,6 @@ from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending, OffsetRecord
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Route
-from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import BatchSummary
 from icefloe.units import now_text
@@ -65,9 +64,7 @@ class BatchEnd:
         """The delivered batch, or one with an empty range: it differs from every batch that has a range."""
         if self.delivered is not None:
             return self.delivered
-        number, snapshot_id = self.ending.batch_number, self.ending.cursor.snapshot_id
-        pipeline = self.places.pipeline
-        return BatchSummary.empty(pipeline.name, pipeline.table, batch_number=number, snapshot_id=snapshot_id)
+        return self.places.empty_batch(self.ending.batch_number, self.ending.cursor.snapshot_id)
 
     @property
     def is_begun(self) -> bool:
@@ -128,16 +125,14 @@ class BatchEnd:
 
     def _show_gaps(self) -> None:
         """Gives empty manifests to missing numbers before a reset; repeating it completes it."""
-        folder, pipeline = self.places.counted_folder, self.places.pipeline
+        folder = self.places.counted_folder
         if folder is None:
             return
         for number in missing_numbers(folder, before=self.ending.batch_number):
             # The batch before is whole by now. The chain of ranges stays unbroken until the reset.
             earlier = folder.whole(number - 1)
             snapshot_id = None if earlier is None else earlier.up_to_snapshot_id
-            folder.commit(
-                BatchSummary.empty(pipeline.name, pipeline.table, batch_number=number, snapshot_id=snapshot_id), ()
-            )
+            folder.commit(self.places.empty_batch(number, snapshot_id), ())
 
     def _make_whole(self) -> None:
         number, name, folder = self.ending.batch_number, self.places.pipeline.name, self.places.folder_of_changes
@@ -170,7 +165,7 @@ def show_ends(places: Places, *, up_to: int) -> None:
     Args:
         up_to: the last batch that counts, inclusive.
     """
-    folder, pipeline, missing = places.delivered_folder, places.settings.pipeline, list[CommitRecord]()
+    folder, missing = places.delivered_folder, list[CommitRecord]()
     if folder is None:
         return
     for number in range(up_to, -1, -1):
@@ -180,11 +175,9 @@ def show_ends(places: Places, *, up_to: int) -> None:
         missing.append(commit)
     # In the order of their manifests: before one that has it, none is missing.
     for commit in reversed(missing):
-        number, snapshot_id = commit.batch_number, commit.up_to_snapshot_id
-        folder.claim(Origin(owner=commit.checkpoint_id, pipeline=pipeline.name, table=pipeline.table))
-        summary = BatchSummary.empty(pipeline.name, pipeline.table, batch_number=number, snapshot_id=snapshot_id)
-        folder.commit(summary, ())
-        folder.discard(number)
+        folder.claim(places.origin(commit.checkpoint_id))
+        folder.commit(places.empty_batch(commit.batch_number, commit.up_to_snapshot_id), ())
+        folder.discard(commit.batch_number)
 
 
 def try_to_show_ends(places: PipelinePlaces, *, up_to: int) -> None:

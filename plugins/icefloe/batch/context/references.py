@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Self
 
-from icefloe.batch.context.batch_folder import BatchFolder, load_batch_document, load_plan
+from icefloe.batch.context.batch_folder import BatchFolder, find_batch_document, load_plan
 from icefloe.batch.context.running_batch import FencedStore, RunningBatch
 from icefloe.batch.plan_document import Plan, begun_key, delivery_key, split_plan_url
 from icefloe.batch.report import BatchDelivery, BatchReport
@@ -21,14 +21,17 @@ from icefloe.iceberg.catalog.catalogs import load_table
 from icefloe.iceberg.catalog.confined_io import TableAccess
 from icefloe.iceberg.table import Table
 from icefloe.node.machine import Machine
+from icefloe.pipeline.model import Pipeline
 from icefloe.shuffle.map_output import new_attempt
+from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import BatchSummary
 from icefloe.sinks.sink import Sink, open_sink
 from icefloe.storage.location import open_store
 from icefloe.storage.requests import Requests
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import Store
 
-__all__ = ["BatchFinished", "BatchReference", "ends_well_if_finished", "load_delivery", "table_files"]
+__all__ = ["BatchFinished", "BatchReference", "ends_well_if_finished", "load_delivery", "open_table", "table_files"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,17 +97,26 @@ class Places:
         if not self.settings.delivers:
             yield None
             return
-        with closing(self._opened_sink()) as sink:
+        if self.delivered_folder is not None:
+            opened = self.delivered_folder.as_sink()
+        else:
+            opened = open_sink(
+                asdict(self.settings.pipeline.sink),
+                connection=self.credentials.sink_connection,
+                open_store=partial(self.surroundings.open_store, options=self.credentials.storage_options),
+            )
+        with closing(opened) as sink:
             yield sink
 
-    def _opened_sink(self) -> Sink:
-        if self.delivered_folder is not None:
-            return self.delivered_folder.as_sink()
-        return open_sink(
-            asdict(self.settings.pipeline.sink),
-            connection=self.credentials.sink_connection,
-            open_store=partial(self.surroundings.open_store, options=self.credentials.storage_options),
-        )
+    def origin(self, checkpoint_id: str) -> Origin:
+        """Who delivers to the sink."""
+        pipeline = self.settings.pipeline
+        return Origin(owner=checkpoint_id, pipeline=pipeline.name, table=pipeline.table)
+
+    def empty_batch(self, number: int, snapshot_id: int | None) -> BatchSummary:
+        """A batch without changes, whose range is empty."""
+        pipeline = self.settings.pipeline
+        return BatchSummary.empty(pipeline.name, pipeline.table, batch_number=number, snapshot_id=snapshot_id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,26 +226,27 @@ class BatchReference(Places):
 
 def load_delivery(store: Store) -> BatchDelivery | None:
     """The delivery of a batch; None if it is not visible at its sink as a whole yet."""
-    try:
-        return load_batch_document(BatchDelivery, store, delivery_key(None), what="the delivery")
-    except KeyMissingError:
-        return None
+    return find_batch_document(BatchDelivery, store, delivery_key(None), what="the delivery")
 
 
-def table_files(plan: Plan, reference: BatchReference) -> TableAccess:
+def open_table(pipeline: Pipeline, credentials: Credentials, surroundings: Surroundings | None = None) -> Table:
+    """Opens the table of an expanded pipeline by the given credentials, or by PyIceberg's own configuration."""
+    with pipeline.with_lines():
+        return (surroundings or Surroundings()).load_table(
+            pipeline.catalog,
+            pipeline.table,
+            properties=credentials.catalog_properties or None,
+            allowed_locations=pipeline.allowed_locations,
+        )
+
+
+def table_files(reference: BatchReference) -> TableAccess:
     """Access to the table's files, with the credentials that the catalog vends. Never stored.
 
     Credentials and catalog are those of the reference, so that a catalog that moved and a location that was added help
     an open batch.
     """
-    pipeline = reference.settings.pipeline
-    table = reference.surroundings.load_table(
-        pipeline.catalog,
-        plan.table,
-        properties=reference.credentials.catalog_properties or None,
-        allowed_locations=pipeline.allowed_locations,
-    )
-    return TableAccess.of(table)
+    return TableAccess.of(open_table(reference.settings.pipeline, reference.credentials, reference.surroundings))
 
 
 class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do

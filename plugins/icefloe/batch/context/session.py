@@ -5,21 +5,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self, TypeVar
 
-from icefloe.batch.context.references import BatchReference, Places, Surroundings
+from icefloe.batch.context.references import BatchReference, Places, Surroundings, open_table
 from icefloe.batch.plan_document import plan_url
 from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.checkpoint.records import Cursor, OffsetRecord, Writer
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline
-from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import join_url
 
 AnyCursor = TypeVar("AnyCursor", Cursor, Cursor | None)
 
-__all__ = ["PipelinePlaces", "PipelineSession", "batch_url", "open_table"]
+__all__ = ["PipelinePlaces", "PipelineSession", "batch_url"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +51,6 @@ class PipelinePlaces(Places):
         """The folders in which each batch has its number, even if it has no changes."""
         staged, delivered = self.folder_of_changes, self.delivered_folder
         return (staged,) if delivered is None else (staged, delivered)
-
-    def origin(self, checkpoint_id: str) -> Origin:
-        """Who delivers to the sink."""
-        return Origin(owner=checkpoint_id, pipeline=self.pipeline.name, table=self.pipeline.table)
 
     def reference(self, offset: OffsetRecord) -> BatchReference:
         """The reference for tasks of a batch."""
@@ -123,14 +118,3 @@ def batch_url(pipeline: Pipeline, offset: OffsetRecord) -> str:
     Named after the checkpoint, because pipelines of the same name share nothing.
     """
     return join_url(pipeline.shuffle_url, f"{offset.checkpoint_id}/{offset.batch_number}")
-
-
-def open_table(pipeline: Pipeline, credentials: Credentials, surroundings: Surroundings | None = None) -> Table:
-    """Opens the table of an expanded pipeline by the given credentials, or by PyIceberg's own configuration."""
-    with pipeline.with_lines():
-        return (surroundings or Surroundings()).load_table(
-            pipeline.catalog,
-            pipeline.table,
-            properties=credentials.catalog_properties or None,
-            allowed_locations=pipeline.allowed_locations,
-        )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from icefloe.batch.context.batch_folder import load_batch_document
+from icefloe.batch.context.batch_folder import find_batch_document, load_batch_document
 from icefloe.batch.context.end_batch import show_ends
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
@@ -24,7 +24,7 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.manifest import DamagedPartsError, Manifest
 from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.storage.requests import map_parallel
-from icefloe.storage.store import KeyMissingError, Store
+from icefloe.storage.store import Store
 from icefloe.units import time_text
 
 __all__ = ["deliver_batch", "delivered_part"]
@@ -119,10 +119,7 @@ class DeliveryRecords:
 
     def part(self, number: int) -> PartDelivery | None:
         """The delivery of a part; None if there is none yet."""
-        try:
-            return load_batch_document(PartDelivery, self._store, delivery_key(number), what="the delivery")
-        except KeyMissingError:
-            return None
+        return find_batch_document(PartDelivery, self._store, delivery_key(number), what="the delivery")
 
     def parts(self, numbers: Iterable[int]) -> list[PartDelivery | None]:
         """`part` of each number, in order."""

@@ -52,11 +52,6 @@ class CarryOver:
         self.tally = ReadTally(files)
         self.files_by_way: Counter[str] = Counter()  # files that each way compared; ``hashed``: the others
 
-    @property
-    def decoded_bytes(self) -> int:
-        """Bytes decoded from the files until now."""
-        return self._reader.decoded.total
-
     def changed_rows(self) -> Iterator[WeightedRows]:
         """The rows whose weights do not cancel, file by file."""
         contended = contended_ordinals(self._files)

@@ -28,7 +28,8 @@ def write_map_output(
     started = time.monotonic()
     # Half for the rows that are compared, half for the writer: both hold rows at once.
     memory_bytes = folder.memory_bytes // 2
-    carryover = CarryOver(inputs.file_effects(map_id), inputs.row_reader(), memory_bytes=memory_bytes)
+    reader = inputs.row_reader()
+    carryover = CarryOver(inputs.file_effects(map_id), reader, memory_bytes=memory_bytes)
     sums = Sums()
     with MapOutputWriter(
         folder.store,
@@ -50,7 +51,7 @@ def write_map_output(
             added_rows_read=tally.added_rows,
             carried_over_rows=tally.removed_rows + tally.added_rows - rows_handed_on,
             bytes_read=plan.map_task_bytes[map_id],
-            bytes_decoded=carryover.decoded_bytes,
+            bytes_decoded=reader.decoded_bytes,
             seconds=time.monotonic() - started,
         )
     # The record may be another attempt's. The same plan must have given it the same rows.

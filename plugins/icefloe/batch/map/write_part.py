@@ -43,7 +43,7 @@ def write_part(
             ordinals=staged.sums.to_documents(),
             added_rows_read=message.rows,
             bytes_read=folder.plan.map_task_bytes[map_id],
-            bytes_decoded=reader.decoded.total,
+            bytes_decoded=reader.decoded_bytes,
             seconds=time.monotonic() - started,
             part=json.loads(dump_document(message)),
         )

@@ -71,7 +71,6 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
         tally.record.requests = session.requests.taken()
         tally.store = store
         tally.ended()
-        tally.keep()
     if is_over():
         return offset, None
     # Read back, because the plan of another run counts if it was created first.

@@ -50,10 +50,6 @@ class BatchExtents:
         self._key = extents_key(epoch)
         self._opened: StoredExtents | None = None
 
-    def write(self, coalesce_plan: CoalescePlan, blocks: CollectedBlocks) -> None:
-        """Writes the extents from the blocks of this epoch."""
-        blocks.write(self._folder.store, self._key, coalesce_plan.all_ranges)
-
     @property
     def hash_range_ids(self) -> list[int]:
         """Ids of the ranges of hash partitions; see `of`."""
@@ -170,7 +166,7 @@ def until_readable(
         if are_gone or folder.store.size(extents_key(epoch)) is None:
             with read_all_blocks(folder, redo) as blocks:
                 epoch = blocks.epoch
-                BatchExtents(folder, epoch).write(coalesce_plan, blocks)
+                blocks.write(folder.store, extents_key(epoch), coalesce_plan.all_ranges)
         try:
             damaged = read(coalesce_plan, epoch)
         except ReduceInputGoneError as gone:
@@ -255,7 +251,7 @@ def coalesce_map_outputs(
                     min_ranges=plan.spec.cores,
                 ).created(folder.store, COALESCE_PLAN)
             # Extents of the ranges that were created, which may be those of an earlier attempt.
-            BatchExtents(folder, blocks.epoch).write(created, blocks)
+            blocks.write(folder.store, extents_key(blocks.epoch), created.all_ranges)
     except MissingMapOutputError as error:
         tally.record.map_outputs_missing += len(error.map_ids)
         raise

@@ -143,30 +143,10 @@ class GroupChanges:
             yield from self._of_many(each)
 
     def _survivors(self, piece: pa.Table) -> _Survivors:
-        block_rows = BlockRows.of(piece)
-        rows = block_rows.rows
-        table = self._shape.without_identity(rows)
+        """The rows that cancel neither among themselves nor against other identities."""
+        rows, weights, ordinals = BlockRows.of(piece)
         hashes = self._shape.row_hashes(rows)
         identities = self._shape.identities(rows) if self._shape.has_identity else None
-        _, weights, ordinals = block_rows
-        positions, weights, ordinals, last_ordinal = self._left_of(hashes, identities, weights, ordinals)
-        return _Survivors(
-            table.take(pa.array(positions)).combine_chunks(),
-            hashes.take(positions),
-            _taken(identities, positions),
-            weights,
-            ordinals,
-            last_ordinal,
-        )
-
-    def _left_of(
-        self,
-        hashes: RowHashes,
-        identities: RowHashes | None,
-        weights: NDArray[np.int64],
-        ordinals: NDArray[np.int32],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], int]:
-        """Positions, weights, ordinals of rows that cancel neither among themselves nor against other identities."""
         # If other identities may cancel rows, equal rows of two identities must stay apart until that is applied.
         keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
         positions, weights = consolidate(keys, ordinals, weights)
@@ -186,7 +166,14 @@ class GroupChanges:
             if cancelled:
                 kept, weights = self._without(cancelled, left, ordinals, weights)
                 positions, ordinals = positions[kept], ordinals[kept]
-        return positions, weights, ordinals, last_ordinal
+        return _Survivors(
+            self._shape.without_identity(rows).take(pa.array(positions)).combine_chunks(),
+            hashes.take(positions),
+            _taken(identities, positions),
+            weights,
+            ordinals,
+            last_ordinal,
+        )
 
     def _without(
         self,

@@ -1,7 +1,7 @@
 """The rows of data files as a map task reads them: touched rows that pass the filter."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,17 +15,6 @@ from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
 __all__ = ["ReadRows", "TableRowReader"]
-
-
-class DecodedBytes:
-    """Counts the Arrow memory of decoded rows; text in a dictionary counts as the dictionary and its indices."""
-
-    def __init__(self) -> None:
-        self.total = 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Counts a batch of the file's own columns."""
-        self.total += batch.nbytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,19 +31,21 @@ class ReadRows:
     rows_read: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class TableRowReader:
     """Reads the touched rows of files, or rows by position.
 
     Attributes:
         files: keeps footers, because ways to compare rows read a few columns at a time, and so open a file again.
         bound: None: rows and dictionaries of any size.
+        decoded_bytes: Arrow memory of the rows decoded until now; text in a dictionary counts as the dictionary and its
+            indices.
     """
 
     shape: RowShape
     files: FileReader
     bound: RowLimit | None = None
-    decoded: DecodedBytes = field(default_factory=DecodedBytes, compare=False)
+    decoded_bytes: int = 0
 
     def read(self, file: FileEffects) -> Iterator[ReadRows]:
         """The touched rows that the filter lets pass, in order, with their positions."""
@@ -141,7 +132,7 @@ class TableRowReader:
         return replace(self.files, decoded=self._decoded, bound=self.bound)
 
     def _decoded(self, file: DataFile | DeleteFile, batch: pa.RecordBatch) -> None:
-        self.decoded.add(batch)
+        self.decoded_bytes += batch.nbytes
         self._check_size(file, batch)
 
     def _check_size(self, file: DataFile | DeleteFile, batch: pa.RecordBatch) -> None:

@@ -157,27 +157,23 @@ class TableState:
         for batch, touched, _ in self._weighted_rows(reader):
             yield reader.plain(batch if len(touched) == batch.num_rows else batch.take(pa.array(touched)))
 
-    @property
-    def _files(self) -> FileReader:
-        return FileReader(io=self.table.io, table=self.table.name)
-
     def _reader(self) -> TableRowReader:
-        return TableRowReader(shape=self.shape, files=self._files)
+        return TableRowReader(shape=self.shape, files=FileReader(io=self.table.io, table=self.table.name))
 
     def _weighted_rows(self, reader: TableRowReader) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64], int]]:
         """Read rows, the places of those in the state, and their weight."""
-        for file in self._file_effects():
+        for file in self._file_effects(reader.files):
             for rows in reader.read(file):
                 for effect in file.effects:
                     yield rows.batch, effect.rows.among(rows.positions), effect.weight
 
-    def _file_effects(self) -> Iterator[FileEffects]:
+    def _file_effects(self, reader: FileReader) -> Iterator[FileEffects]:
         schemas = self.files.equality_schemas(self.table, [self.snapshot_id])
         planned = [PlannedFile(task=task, bounds={}) for task in self.files.tasks]
         for map_id, tasks in enumerate(map_tasks(planned, map_task_bytes=_READ_AT_ONCE_BYTES)):
             yield from task_file_effects(
                 map_task_document(map_id, tasks, self.files.delete_files),
                 equality_schemas=schemas,
-                reader=self._files,
+                reader=reader,
                 memory_bytes=self.memory_bytes,
             )

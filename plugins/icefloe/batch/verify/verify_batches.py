@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from icefloe.batch.context.end_batch import missing_numbers
 from icefloe.batch.context.session import PipelineSession
@@ -31,9 +29,8 @@ logger = logging.getLogger(__name__)
 
 _ROWS_PER_SLICE: Final = 1 << 24
 _MAX_SLICES: Final = 256
-_TYPES: Final = pa.array([kind.name for kind in ChangeType])
 _WEIGHTS: Final = np.array([*(kind.weight for kind in ChangeType), 0], np.int64)
-"""Number of rows that each change adds to the table, by its place in ``_TYPES``; -1: a change of no known type."""
+"""Number of rows that each change adds to the table, by its type; the last is of a change of no known type."""
 
 
 def missing_manifests(session: PipelineSession) -> tuple[str, ...]:
@@ -150,8 +147,7 @@ class ChangesReplay:
         rows = hash_sum = 0
         try:
             for batch in self._sink.read_part(batch_number, part):
-                types = pc.index_in(batch.column(ChangeColumns.TYPE), value_set=_TYPES).fill_null(-1)
-                weights = _WEIGHTS[types.to_numpy(zero_copy_only=False)]
+                weights = _WEIGHTS[ChangeColumns.types(batch)]
                 # A second witness: sums are made under the key of the batch, states are compared under another.
                 present = self._written.present(batch, batch_number)
                 replay.add(RowHashes.of_batch(present, names, key=key), weights)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
-from icefloe.batch.context.session import open_table
+from icefloe.batch.context.references import open_table
 from icefloe.batch.status import TableFacts
 from icefloe.documents import dump_document
 from icefloe.errors import UsageError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.batch.context.session import open_table
+from icefloe.batch.context.references import open_table
 from icefloe.orchestration.page import page_documents
 from icefloe.orchestration.page.checkpoint_reader import Found
 from icefloe.orchestration.page.page_documents import TableWatch, as_of_now
