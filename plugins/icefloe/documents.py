@@ -61,12 +61,8 @@ def dump_document(document: object) -> bytes:
     Invisible characters, such as those that turn the direction of a text, are escapes.
     """
     text = _adapter(type(document)).dump_json(document, indent=1).decode()
-    return _UNPLAIN.sub(lambda found: found[0] if found[0].isprintable() else _escape(found[0]), text).encode() + b"\n"
-
-
-def _escape(character: str) -> str:
-    units = character.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+    seen = _UNPLAIN.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
+    return f"{seen}\n".encode()
 
 
 def document_digest(document: object) -> str:

@@ -1,8 +1,9 @@
 """The errors of icefloe: one root, two families, facts as declared fields."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
+from functools import partial
+from typing import Any, ClassVar, Final, Self, dataclass_transform
 
 from icefloe.redaction.hidden import quoted, redacted_foreign
 
@@ -25,8 +26,6 @@ _NO_FACTS: Final = ("sentence", "__notes__")
 _LONGEST_NAME: Final = 200
 _LONGEST_LINE: Final = 4_000
 
-_Made = TypeVar("_Made", bound="_DeclaredFacts")
-
 
 def _positional(*, kw_only: bool = False) -> Any:
     """The one field that is not given by keyword, for type checkers."""
@@ -45,16 +44,16 @@ class _DeclaredFacts(Exception):  # noqa: N818 - the part of the root that makes
         self.__dict__.update(facts, sentence=shown)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _made, (type(self), str(self).split("\n"), self.facts)
+        return partial(type(self), *str(self).split("\n"), **self.facts), ()
 
     @property
-    def facts(self) -> Mapping[str, object]:
+    def facts(self) -> Mapping[str, Any]:
         """The given facts, by name."""
         return {name: value for name, value in vars(self).items() if name not in _NO_FACTS}
 
     def restated(self, sentence: str, /, **more: object) -> Self:
         """This error with the facts in ``more`` added, and another sentence."""
-        return _made(type(self), [sentence], {**self.facts, **more})
+        return type(self)(sentence, **{**self.facts, **more})
 
 
 class IcefloeError(_DeclaredFacts):
@@ -163,7 +162,3 @@ def _line(sentence: str, facts: Mapping[str, object]) -> str:
 
 def _cut(text: str, longest: int = _LONGEST_NAME) -> str:
     return text if len(text) <= longest else f"{text[: longest - 50]}...{text[-47:]}"
-
-
-def _made(kind: type[_Made], sentences: Sequence[str], facts: Mapping[str, object]) -> _Made:
-    return kind(*sentences, **facts)

@@ -124,7 +124,7 @@ def silence_of(*place: str) -> Silence:
 
 
 _unanswered: Final[defaultdict[str, dict[Future[Any], float]]] = defaultdict(dict)
-"""By place, the calls that were given up and still run, with the times of the last call each stands for."""
+"""By place, the calls that were given up and may still run, with the times of the last call each stands for."""
 _unanswered_lock: Final = threading.Lock()
 
 
@@ -144,7 +144,7 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
     """
     if place:
         with _unanswered_lock:
-            earlier = _unanswered[place]
+            earlier = _unanswered[place] = {each: at for each, at in _unanswered[place].items() if not each.done()}
             if len(earlier) >= _MOST_UNANSWERED:
                 # A minute after 4 waiting calls, two after 5, up to an hour: each one more may leave a thread.
                 pause = _FIRST_PAUSE_SECONDS * 2 ** min(len(earlier) - _MOST_UNANSWERED, 10)
@@ -153,28 +153,15 @@ def answer_within(seconds: float, call: Callable[[], Answer], *, place: str = ""
                 earlier[next(iter(earlier))] = monotonic()
     [answer] = Lane(threads=1, name=_THREAD_NAME, daemon=True).submit(call)
     wait([answer], timeout=seconds)
-    if _is_given_up(answer, place):
-        raise TimeoutError(f"no answer within {seconds:.3g} seconds")
+    with _unanswered_lock:
+        if not answer.done():
+            if place:
+                _unanswered[place][answer] = monotonic()
+            raise TimeoutError(f"no answer within {seconds:.3g} seconds")
+        if answer.exception() is None:
+            # It answers again: calls that still wait for an earlier answer no longer count.
+            _unanswered.pop(place, None)
     return answer.result()
-
-
-def _is_given_up(answer: Future[Any], place: str) -> bool:
-    with _unanswered_lock:
-        if answer.done():
-            if place and answer.exception() is None:
-                # It answers again: calls that still wait for an earlier answer no longer count.
-                _unanswered.pop(place, None)
-            return False
-        if place:
-            _unanswered[place][answer] = monotonic()
-    answer.add_done_callback(partial(_forget, place))
-    return True
-
-
-def _forget(place: str, answer: Future[Any]) -> None:
-    with _unanswered_lock:
-        if place in _unanswered:
-            _unanswered[place].pop(answer, None)
 
 
 def has_given_up() -> bool:

@@ -35,8 +35,7 @@ def config(authority: PrivateAuthority, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture(scope="module")
 def node(config: NodeConfig) -> Iterator[str]:
     """The address of a node that serves one file."""
-    assert config.folder is not None
-    with NodeServer(config, NodeFolder(config.folder)):
+    with NodeServer(config):
         yield str(config.address)
 
 

@@ -39,7 +39,7 @@ class Nodes(Machine):
 
     def read(self, address: str, pieces: Sequence[Piece]) -> list[memoryview | PieceFault]:
         if address == self._away:
-            raise NodeLostError("it is away", address=address, reason="it is away", is_busy=False)
+            raise NodeLostError("it is away", reason="it is away", is_busy=False)
         self.requests.append((address, pieces))
         return [
             memoryview(self._store.get_ranges(piece.path.removeprefix(BATCH), [(piece.start, piece.stop)])[0])

@@ -76,7 +76,7 @@ class Busy(NodeServer):
 class Exhausted(NodeFolder):
     """A folder of a node that has no file left to open."""
 
-    def read(self, piece: Piece) -> Iterator[bytes | PieceFault] | PieceFault:  # noqa: ARG002 - as its base
+    def read(self, piece: Piece) -> Iterator[bytes | PieceFault]:  # noqa: ARG002 - as its base
         raise TransientError("a map output of this machine cannot be opened")
 
 
@@ -106,7 +106,8 @@ def in_its_place(machines: TwoMachines, *, busy: bool) -> Iterator[NodeServer]:
     machines.nodes[0].kill()
     config = load_node_config(machines.nodes[0].config)
     assert config.folder is not None
-    with Busy(config, NodeFolder(config.folder)) if busy else NodeServer(config, Exhausted(config.folder)) as server:
+    with (Busy if busy else NodeServer)(config) as server:
+        server._folder = Exhausted(config.folder)
         yield server
 
 

@@ -2,19 +2,17 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyarrow import flight
 
-from demo.servers.free_port import free_port
 from icefloe.node import node_server
 from icefloe.node.node_config import NodeConfig
-from icefloe.node.node_folder import BUSY, READ, NodeFolder, NodeLostError, PieceFault, encode_pieces
+from icefloe.node.node_folder import BUSY, READ, NodeLostError, PieceFault, encode_pieces
 from icefloe.node.node_server import NodeServer
 from support.nodes.members import member, strangers
-from support.nodes.served_file import DATA, FILE, content, piece, read, waited
+from support.nodes.served_file import DATA, FILE, content, piece, read, served, waited
 from support.servers.private_authority import PrivateAuthority
 
 
@@ -99,14 +97,12 @@ def test_as_many_requests_wait_as_are_answered_and_others_are_asked_to_come_agai
     config: NodeConfig, authority: PrivateAuthority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_server, "_QUEUE_SECONDS", 60.0)
-    assert config.folder is not None
-    full = replace(config, address=f"127.0.0.1:{free_port()}", requests_at_once=2)
-    with NodeServer(full, NodeFolder(config.folder)) as server, ThreadPoolExecutor(2) as readers:
+    with served(config, NodeServer, requests_at_once=2) as (server, address), ThreadPoolExecutor(2) as readers:
         for _ in range(2):
             server._free.acquire()
-        waiting = [readers.submit(read, str(full.address), member(authority), piece(0, 5)) for _ in range(2)]
+        waiting = [readers.submit(read, address, member(authority), piece(0, 5)) for _ in range(2)]
         waited(lambda: server._queue._value == 0)
-        client = client_of(str(full.address), authority)
+        client = client_of(address, authority)
         # A request that waits for its turn would end with an error at this time.
         action, options = flight.Action(READ, encode_pieces([piece(0, 5)])), flight.FlightCallOptions(timeout=20)
         assert [each.body.to_pybytes() for each in client.do_action(action, options)] == [BUSY]
@@ -117,23 +113,19 @@ def test_as_many_requests_wait_as_are_answered_and_others_are_asked_to_come_agai
 def test_an_answer_that_nobody_takes_to_its_end_frees_its_place(
     config: NodeConfig, authority: PrivateAuthority
 ) -> None:
-    assert config.folder is not None
-    one = replace(config, address=f"127.0.0.1:{free_port()}", requests_at_once=1)
-    with NodeServer(one, NodeFolder(config.folder)):
-        client = client_of(str(one.address), authority)
+    with served(config, NodeServer, requests_at_once=1) as (_, address):
+        client = client_of(address, authority)
         answer = client.do_action(flight.Action(READ, encode_pieces([piece(0, len(DATA))] * 20)))
         next(answer)
         del answer, client
-        [found] = read(str(one.address), member(authority), piece(0, 5))
+        [found] = read(address, member(authority), piece(0, 5))
     assert not isinstance(found, PieceFault)
 
 
 def test_a_reader_that_takes_little_costs_one_open_file(config: NodeConfig, authority: PrivateAuthority) -> None:
-    assert config.folder is not None
-    file = str(config.folder / FILE)
-    two = replace(config, address=f"127.0.0.1:{free_port()}", requests_at_once=2)
-    with NodeServer(two, NodeFolder(config.folder)):
-        client = client_of(str(two.address), authority)
+    file = f"{config.folder}/{FILE}"
+    with served(config, NodeServer, requests_at_once=2) as (_, address):
+        client = client_of(address, authority)
         action = flight.Action(READ, encode_pieces([piece(0, len(DATA))] * 200))
         answers = [client.do_action(action) for _ in range(2)]
         for answer in answers:

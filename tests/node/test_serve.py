@@ -11,7 +11,6 @@ from icefloe.errors import TransientError
 from icefloe.node import node_server
 from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import NodeConfig, Pem
-from icefloe.node.node_folder import NodeFolder
 from icefloe.node.node_server import NodeServer, serve_node
 from support.nodes.members import is_shown, member
 from support.nodes.served_file import DATA, content, piece, waited
@@ -85,10 +84,10 @@ def test_a_node_that_does_not_get_its_port_back_says_so_and_ends(
     monkeypatch.setattr(node_server, "_MOST_SECONDS_WITHOUT_PORT", 0.3)
     start = node_server._started
 
-    def taken(config: NodeConfig, folder: NodeFolder, pem: Pem, *, at: str = "") -> NodeServer:
+    def taken(config: NodeConfig, pem: Pem, *, at: str = "") -> NodeServer:
         if not at and b"second" in own.read_bytes():
             raise TransientError("another program has the port")
-        return start(config, folder, pem, at=at)
+        return start(config, pem, at=at)
 
     def renew(_: str) -> None:
         own.write_bytes(authority.issue(holder="second").read_bytes() + b"# second")

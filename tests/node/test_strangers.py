@@ -2,9 +2,8 @@
 
 import socket
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from icefloe.node.node_folder import NodeFolder
 from icefloe.node.node_server import NodeServer
 from support.nodes.machines import NodeMachine
 from support.nodes.members import member
-from support.nodes.served_file import DATA, FILE, content, piece, waited
+from support.nodes.served_file import DATA, FILE, content, piece, served, waited
 from support.servers.private_authority import PrivateAuthority
 
 LIMIT = 128
@@ -37,14 +36,6 @@ def tls_of(config: NodeConfig) -> ssl.SSLContext:
     assert config.certificate is not None
     context.load_cert_chain(config.certificate)
     return context
-
-
-@contextmanager
-def served(config: NodeConfig) -> Iterator[NodeServer]:
-    assert config.folder is not None
-    own = replace(config, address=f"127.0.0.1:{free_port()}")
-    with NodeServer(own, NodeFolder(config.folder)) as server:
-        yield server
 
 
 def is_ended(connection: socket.socket) -> bool:
@@ -68,10 +59,12 @@ def test_a_connection_without_a_request_is_ended_in_time(
     opened: Callable[[NodeConfig, socket.socket], socket.socket],
 ) -> None:
     stranger = member(authority)
-    with served(config) as server, socket.create_connection(("127.0.0.1", server.port)) as plain:
+    with (
+        served(config, NodeServer) as (server, address),
+        socket.create_connection(("127.0.0.1", server.port)) as plain,
+    ):
         connection = opened(stranger, plain)
         reader = NodeClients(member(authority), patience=20)
-        address = f"127.0.0.1:{server.port}"
         assert content(reader.read(address, [piece(0, 5)])[0]) == DATA[:5]
         waited(lambda: bool(looked(server)._strangers))
         [member_] = server.members
@@ -101,8 +94,7 @@ def test_a_member_is_known_by_any_form_of_its_address(
 ) -> None:
     monkeypatch.setattr(node_server, "_STRANGER_SECONDS", -1.0)
     plain = NodeConfig(version=1, plain=True, address=f"{host}:{free_port()}", folder=config.folder, listen=listen)
-    assert plain.folder is not None
-    with NodeServer(plain, NodeFolder(plain.folder)) as server:
+    with NodeServer(plain) as server:
         reader = NodeClients(NodeConfig(version=1, plain=True), patience=20)
         assert content(reader.read(str(plain.address), [piece(0, 5)])[0]) == DATA[:5]
         [before] = server.members

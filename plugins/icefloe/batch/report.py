@@ -167,7 +167,7 @@ class BatchReport(Document):
         why = f"batch {number} was given up half delivered: the pipeline was reset ({commit.committed_by})"
         return cls(
             batch=BatchSummary.empty(
-                pipeline.name, pipeline.table, batch_number=number, snapshot_id=commit.up_to_snapshot_id
+                pipeline.name, pipeline.table, batch_number=number, snapshot_id=commit.end.snapshot_id
             ),
             changes=offset.spec.changes,
             warnings=(why,),

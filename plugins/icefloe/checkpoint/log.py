@@ -91,9 +91,9 @@ class CheckpointView:
 
 
 def _range(record: OffsetRecord | CommitRecord) -> str:
-    part = record.spec.load_part if isinstance(record, OffsetRecord) else record.load_part
-    files = "" if part is None else f", {part}"
-    return f"after {record.after_snapshot_id} up to {record.up_to_snapshot_id}{files}"
+    spec = record.spec if isinstance(record, OffsetRecord) else record
+    files = "" if spec.load_part is None else f", {spec.load_part}"
+    return f"after {spec.after_snapshot_id} up to {record.ending.cursor.snapshot_id}{files}"
 
 
 class Checkpoint:

@@ -125,20 +125,14 @@ class RecordStore:
         record = self._read(kind, data, key)
         found = _number(record)
         if found != number:
-            raise TerminalError(
-                f"the checkpoint record {self.url_of(key)} has the number {found}: it was copied there or damaged",
-                url=self.store.url,
-                key=key,
-            )
+            raise self._lost(key, f"has the number {found}: it was copied there or damaged")
         return record
 
     def known(self, kind: type[Record], key: str, *, number: int) -> Record:
         """A record that was created; `TerminalError` if it is gone."""
         record = self.load(kind, key, number=number)
         if record is None:
-            raise TerminalError(
-                f"the checkpoint record {self.url_of(key)} has disappeared; {RESTORE}", url=self.store.url, key=key
-            )
+            raise self._lost(key, f"has disappeared; {RESTORE}")
         return record
 
     def create(self, record: Record, key: str) -> Record:
@@ -151,15 +145,14 @@ class RecordStore:
             return as_read
         winner = self.load(type(record), key, number=_number(record))
         if winner is None:
-            raise TerminalError(
-                f"the checkpoint record {self.url_of(key)} was removed as this run was about to create it; run again",
-                url=self.store.url,
-                key=key,
-            )
+            raise self._lost(key, "was removed as this run was about to create it; run again")
         return winner
 
     def _read(self, kind: type[Record], data: bytes, key: str) -> Record:
         return load_document(kind, data, what=f"the checkpoint record {self.url_of(key)}")
+
+    def _lost(self, key: str, fault: str) -> TerminalError:
+        return TerminalError(f"the checkpoint record {self.url_of(key)} {fault}", url=self.store.url, key=key)
 
 
 def _number(record: PipelineRecord | OwnerRecord | OffsetRecord | CommitRecord) -> int | None:

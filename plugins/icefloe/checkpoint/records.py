@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, Document, SnapshotId
-from icefloe.iceberg.step import LoadPart, RecordedSnapshot, Step
+from icefloe.iceberg.step import LoadPart, RecordedSnapshot
 from icefloe.units import time_of_ms
 
 __all__ = ["BatchOutcome", "CommitRecord", "Cursor", "Ending", "OffsetRecord", "PipelineRecord", "Writer"]
@@ -232,21 +232,6 @@ class OffsetRecord(Document):
         return self.ending.batch_number
 
     @property
-    def after_snapshot_id(self) -> int | None:
-        """See `BatchSpec`."""
-        return self.spec.after_snapshot_id
-
-    @property
-    def up_to_snapshot_id(self) -> int | None:
-        """See `BatchSpec`."""
-        return self.spec.up_to_snapshot_id
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """See `BatchSpec`."""
-        return self.spec.steps
-
-    @property
     def selected_columns(self) -> tuple[str, ...] | None:
         """Dotted names of the delivered columns; None: all. In the specification, the identity is behind them."""
         selected = self.result_configuration.get("columns")
@@ -259,7 +244,7 @@ class OffsetRecord(Document):
         A pipeline that began at an empty table (``initial_load: from_now``) goes on from there, which is no beginning.
         """
         is_beginning = self.follows is None or self.follows.is_beginning
-        return self.after_snapshot_id is None and (is_beginning or self.spec.is_reload)
+        return self.spec.after_snapshot_id is None and (is_beginning or self.spec.is_reload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,8 +282,3 @@ class CommitRecord(Document):
     def end(self) -> Cursor:
         """Cursor after the batch."""
         return self.ending.cursor
-
-    @property
-    def up_to_snapshot_id(self) -> int | None:
-        """Snapshot of the cursor after the batch."""
-        return self.ending.cursor.snapshot_id

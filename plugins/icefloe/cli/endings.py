@@ -58,9 +58,9 @@ def _end_document(end: AbandonedBatch) -> dict[str, object]:
     opened, cursor = end.offset, end.ending.cursor
     return {
         "batch": opened.batch_number,
-        "after_snapshot_id": id_json(opened.after_snapshot_id),
-        "up_to_snapshot_id": id_json(opened.up_to_snapshot_id),
-        "steps": len(opened.steps),
+        "after_snapshot_id": id_json(opened.spec.after_snapshot_id),
+        "up_to_snapshot_id": id_json(opened.spec.up_to_snapshot_id),
+        "steps": len(opened.spec.steps),
         "opened_at": opened.opened_at,
         "opened_by": str(opened.opened_by),
         "delivered": "nothing" if end.delivered is None else "all changes; only the record of it is missing",

@@ -112,7 +112,7 @@ def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, Any]
             yield _committed(BatchReport.load(checkpoint, number), commit.outcome)
         else:
             opened = checkpoint.offset(number)
-            steps = None if opened is None else len(opened.steps)
+            steps = None if opened is None else len(opened.spec.steps)
             opened_at = None if opened is None else opened.opened_at
             yield {"batch": number, "state": "open", "at": opened_at, "route": None, "steps": steps}
 
@@ -165,8 +165,8 @@ def _open_document(opened: OffsetRecord) -> dict[str, Any]:
         "is_open": True,
         "opened_at": opened.opened_at,
         "opened_by": str(opened.opened_by),
-        "after_snapshot_id": id_json(opened.after_snapshot_id),
-        "up_to_snapshot_id": id_json(opened.up_to_snapshot_id),
-        "steps": len(opened.steps),
+        "after_snapshot_id": id_json(opened.spec.after_snapshot_id),
+        "up_to_snapshot_id": id_json(opened.spec.up_to_snapshot_id),
+        "steps": len(opened.spec.steps),
         "skipped_replace_snapshots": opened.spec.skipped_replace_snapshots,
     }

@@ -217,9 +217,9 @@ class _Trace:
             if batch.after_snapshot_id is None or batch.load_part is not None:
                 if batch.steps == 0 or (batch.load_part is not None and not batch.load_part.is_last):
                     return []
-                rows = self._state(batch.up_to_snapshot_id)
+                rows = self._state(batch.end.snapshot_id)
                 return [{ChangeColumns.BATCH: number, ChangeColumns.TYPE: "INSERT", **row} for row in rows]
-            found = self._between(batch.after_snapshot_id, batch.up_to_snapshot_id)
+            found = self._between(batch.after_snapshot_id, batch.end.snapshot_id)
             return [{ChangeColumns.BATCH: number, **row} for row in found]
         except TerminalError as error:
             self._notes.append(f"the changes of batch {number} are not kept, and cannot be computed again: {error}")

@@ -19,28 +19,23 @@ __all__ = ["BatchPlace", "Machine"]
 class BatchPlace:
     """The place of a batch's map outputs on this machine."""
 
-    def __init__(self, folder: "NodeFolder", address: str, batch: str) -> None:
+    def __init__(self, folder: "NodeFolder", address: str, batch: str, written: list[str]) -> None:
         self._folder = folder
         self._address = address
         self._batch = batch
-        self._written: list[str] = []
+        self._written = written
 
     def put(self, name: str, data: bytes | Path) -> str | None:
         """Writes a data file and returns its key; None if this machine cannot keep it."""
         path = f"{self._batch}/{name}"
         if not self._folder.put(path, data):
             return None
-        self._written.append(name)
+        self._written.append(path)
         return node_key(self._address, path)
 
     def delete(self, name: str) -> None:
         """Deletes a data file that no commit record names."""
         self._folder.delete(f"{self._batch}/{name}")
-
-    def take_back(self) -> None:
-        """Deletes all data files that were written."""
-        for name in self._written:
-            self.delete(name)
 
 
 class Machine:
@@ -49,7 +44,7 @@ class Machine:
     def __init__(self, environ: Mapping[str, str] | None = None, *, keeps_outputs: bool = False) -> None:
         self._environ = os.environ if environ is None else environ
         self._keeps_outputs = keeps_outputs
-        self._places: list[BatchPlace] = []
+        self._written: list[str] = []
 
     @cached_property
     def config(self) -> "NodeConfig":
@@ -57,13 +52,6 @@ class Machine:
         from icefloe.node.node_config import configured_node
 
         return configured_node(self._environ)
-
-    @cached_property
-    def _folder(self) -> "NodeFolder | None":
-        """None: it keeps nothing."""
-        from icefloe.node.node_folder import NodeFolder
-
-        return None if self.config.folder is None else NodeFolder(self.config.folder)
 
     def check(self) -> str:
         """Reads the configuration and the certificates; returns a sentence about this machine."""
@@ -77,18 +65,15 @@ class Machine:
 
         An output that is made again goes to the store. So a node that loses outputs costs each of them one more task.
         """
-        if not self._keeps_outputs or generation or self._folder is None or self.config.address is None:
+        if not self._keeps_outputs or generation or self.config.address is None:
             return None
-        if self._folder.is_draining:
-            return None
-        place = BatchPlace(self._folder, self.config.address, batch)
-        self._places.append(place)
-        return place
+        folder = self.config.kept_folder
+        return None if folder.is_draining else BatchPlace(folder, self.config.address, batch, self._written)
 
     def take_back(self) -> None:
         """Deletes all data files that were written here: their batch was over before."""
-        for place in self._places:
-            place.take_back()
+        for path in self._written:
+            self.config.kept_folder.delete(path)
 
     def read(self, address: str, pieces: "Sequence[Piece]") -> "list[memoryview | PieceFault]":
         """The bytes of pieces at one node, in their order.
@@ -96,15 +81,15 @@ class Machine:
         Raises:
             NodeLostError: the node did not answer in time.
         """
-        if address == self.config.address and self._folder is not None:
+        if address == self.config.address:
             # Its own folder, without the way through the server.
-            return [self._folder.read_whole(piece) for piece in pieces]
+            return [self.config.kept_folder.read_whole(piece) for piece in pieces]
         return self._clients.read(address, pieces)
 
     def delete_batch(self, address: str, batch: str) -> None:
         """Deletes the files of a batch at a node. If the node does not answer, they stay until they expire."""
-        if address == self.config.address and self._folder is not None:
-            self._folder.delete_batch(batch)
+        if address == self.config.address:
+            self.config.kept_folder.delete_batch(batch)
         else:
             self._clients.delete_batch(address, batch)
 

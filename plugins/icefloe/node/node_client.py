@@ -72,15 +72,17 @@ class NodeClients:
             options = flight.FlightCallOptions(timeout=max(end - time.monotonic(), 0.001))
             try:
                 found = _pieces(self._client(address).do_action(action, options), pieces)
-            except (ArrowException, OSError) as cause:
+            except (ArrowException, OSError) as cause:  # some are ValueErrors too
                 self._forget(address)
                 # Each error of the network looks the same here, and a node that restarts looks like one that is gone.
                 if time.monotonic() + pause >= end:
                     silence.begin(_LOST_SECONDS)
                     reason = f"it does not answer: {_said(cause)}"
-                    sentence = f"node {address} does not answer: {_said(cause)}"
-                    raise NodeLostError(sentence, address=address, reason=reason, is_busy=False) from cause
+                    raise NodeLostError(f"node {address}: {reason}", reason=reason, is_busy=False) from cause
                 logger.info("node %s is asked again: %s", address, _said(cause))
+            except ValueError as error:
+                silence.end()
+                return [PieceFault(str(error))] * len(pieces)
             except TerminalError:
                 # Certificates may be renewed on this machine now, so that a file is gone for a moment.
                 if time.monotonic() + pause >= began + brief_seconds(self._patience):
@@ -97,7 +99,6 @@ class NodeClients:
                     raise NodeLostError(
                         f"node {address} answers others all the time: {reason}; raise requests_at_once in its "
                         "configuration, or its limit of open files, or let fewer tasks run at once",
-                        address=address,
                         reason=reason,
                         is_busy=True,
                     )
@@ -138,16 +139,7 @@ def _said(cause: BaseException) -> str:
 
 
 def _pieces(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault] | None:
-    """None: the node is busy. Missing or surplus bytes are faults."""
-    try:
-        return _filled(answer, pieces)
-    except ArrowException:
-        raise  # Faults of the network, some of which are ValueErrors too.
-    except ValueError as error:
-        return [PieceFault(str(error))] * len(pieces)
-
-
-def _filled(answer: Any, pieces: Sequence[Piece]) -> list[memoryview | PieceFault] | None:
+    """None: the node is busy. Missing bytes are faults; `ValueError` for surplus ones and for another form."""
     # The room for all bytes is there before they come, so a node that lies takes no more, however it cuts them.
     starts = [0, *accumulate(max(0, piece.stop - piece.start) for piece in pieces)]
     room, ends = np.empty(starts[-1], np.uint8).data, starts[:-1]

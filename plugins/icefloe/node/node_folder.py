@@ -55,7 +55,6 @@ class PieceFault(NamedTuple):
 class NodeLostError(TransientError):
     """A node did not answer in time; ``is_busy`` if it answered others meanwhile."""
 
-    address: str
     reason: str
     is_busy: bool
 
@@ -204,12 +203,13 @@ class NodeFolder:
             with suppress(OSError):
                 (self._folder / batch).parent.rmdir()
 
-    def read(self, piece: Piece) -> Iterator[bytes | PieceFault] | PieceFault:
+    def read(self, piece: Piece) -> Iterator[bytes | PieceFault]:
         """The bytes of a piece in chunks; a fault instead, or at their end, if they cannot be had."""
         if not PATH.fullmatch(piece.path):
-            return PieceFault("no map output has such a path")
+            return iter([PieceFault("no map output has such a path")])
         if not 0 <= piece.start <= piece.stop <= piece.size_bytes:
-            return PieceFault(f"bytes {piece.start} to {piece.stop} are not in a file of {piece.size_bytes} bytes")
+            fault = f"bytes {piece.start} to {piece.stop} are not in a file of {piece.size_bytes} bytes"
+            return iter([PieceFault(fault)])
         try:
             descriptor = os.open(f"{self._folder}/{piece.path}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
@@ -219,22 +219,18 @@ class NodeFolder:
                     f"a map output of this machine cannot be opened: {one_line(error)}; raise the limit of open files "
                     "of this process (LimitNOFILE with systemd)"
                 ) from error
-            return PieceFault(
-                "it is gone" if error.errno == errno.ENOENT else f"it cannot be opened: {one_line(error)}"
-            )
+            fault = "it is gone" if error.errno == errno.ENOENT else f"it cannot be opened: {one_line(error)}"
+            return iter([PieceFault(fault)])
         found_bytes = os.fstat(descriptor).st_size
         if found_bytes != piece.size_bytes:
             os.close(descriptor)
-            return PieceFault(f"it has {found_bytes} bytes, expected {piece.size_bytes}")
+            return iter([PieceFault(f"it has {found_bytes} bytes, expected {piece.size_bytes}")])
         return _chunks(descriptor, piece)
 
     def read_whole(self, piece: Piece) -> memoryview | PieceFault:
         """`read` at once."""
-        found = self.read(piece)
-        if isinstance(found, PieceFault):
-            return found
         parts: list[bytes] = []
-        for each in found:
+        for each in self.read(piece):
             if isinstance(each, PieceFault):
                 return each
             parts.append(each)

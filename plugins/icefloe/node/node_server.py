@@ -49,7 +49,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
     wait; all others are asked to come again. ``pem`` and ``at`` are the configuration's if missing.
     """
 
-    def __init__(self, config: NodeConfig, folder: NodeFolder, *, pem: Pem | None = None, at: str = "") -> None:
+    def __init__(self, config: NodeConfig, *, pem: Pem | None = None, at: str = "") -> None:
         certificate, key, authority = config.pem() if pem is None else pem
         security: dict[str, object] = {}
         if not config.plain:
@@ -59,7 +59,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
                 "root_certificates": authority,
             }
         super().__init__(f"{config.scheme}://{at or f'{config.listen}:{config.port}'}", **security)
-        self._folder = folder
+        self._folder = config.kept_folder
         self._free = threading.BoundedSemaphore(config.requests_at_once)
         self._queue = threading.BoundedSemaphore(config.requests_at_once)
         self._kept_files = 2 * config.requests_at_once + _OWN_FILES
@@ -129,13 +129,10 @@ def _messages(folder: NodeFolder, pieces: Sequence[Piece]) -> Iterator[bytes]:
     waiting: list[tuple[int, bool, bytes]] = []
     waiting_bytes = 0
     for place, piece in enumerate(pieces):
-        found = folder.read(piece)
-        for part in (found,) if isinstance(found, PieceFault) else found:
-            is_fault = isinstance(part, PieceFault)
-            waiting.append(
-                (place, is_fault, part.reason.encode(errors="replace") if isinstance(part, PieceFault) else part)
-            )
-            waiting_bytes += ROW_BYTES + len(waiting[-1][2])
+        for part in folder.read(piece):
+            data = part.reason.encode(errors="replace") if isinstance(part, PieceFault) else part
+            waiting.append((place, data is not part, data))
+            waiting_bytes += ROW_BYTES + len(data)
             if waiting_bytes > _SMALL_BYTES:
                 message, waiting, waiting_bytes = encode_rows(waiting), [], 0
                 yield message
@@ -183,9 +180,8 @@ _MOST_SECONDS_WITHOUT_PORT: Final = 60.0
 
 def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str], None]) -> None:
     """Serves until ``stop`` is set, and ends the answers that are under way."""
-    folder = config.kept_folder
     pem = config.pem()
-    server = _started(config, folder, pem)
+    server = _started(config, pem)
     say(f"node {config.address} serves {config.folder}")
     expire_at = 0.0
     while not stop.wait(_LOOK_SECONDS):
@@ -193,13 +189,13 @@ def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str]
             server.end_strangers()
             if time.monotonic() >= expire_at:
                 expire_at = time.monotonic() + _EXPIRE_SECONDS
-                deleted = folder.expire(older_than_seconds=config.keep)
+                deleted = config.kept_folder.expire(older_than_seconds=config.keep)
                 if deleted:
                     logger.warning("deleted %d files that no batch had deleted for %.0f seconds", deleted, config.keep)
             with suppress(TerminalError):  # a file is being replaced: the next look finds it
                 found = config.pem()
-                if found != pem and _is_usable(config, folder, found):
-                    server, pem = _replaced(server, config, folder, found, stop), found
+                if found != pem and _is_usable(config, found):
+                    server, pem = _replaced(server, config, found, stop), found
                     logger.info("node %s has new certificates", config.address)
         except (OSError, RuntimeError, MemoryError) as error:
             # This process has no file, no thread or no memory left now. It still serves, and looks again.
@@ -207,9 +203,9 @@ def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str]
     server.shutdown()
 
 
-def _started(config: NodeConfig, folder: NodeFolder, pem: Pem, *, at: str = "") -> NodeServer:
+def _started(config: NodeConfig, pem: Pem, *, at: str = "") -> NodeServer:
     try:
-        return NodeServer(config, folder, pem=pem, at=at)
+        return NodeServer(config, pem=pem, at=at)
     except (ArrowException, OSError) as cause:
         raise TransientError(
             f"the node cannot serve on {config.listen} port {config.port}: {one_line(cause)}; another program has the "
@@ -217,25 +213,23 @@ def _started(config: NodeConfig, folder: NodeFolder, pem: Pem, *, at: str = "") 
         ) from cause
 
 
-def _is_usable(config: NodeConfig, folder: NodeFolder, pem: Pem) -> bool:
+def _is_usable(config: NodeConfig, pem: Pem) -> bool:
     """Half of a renewal is not usable."""
     try:
-        _started(config, folder, pem, at="127.0.0.1:0").shutdown()
+        _started(config, pem, at="127.0.0.1:0").shutdown()
     except TransientError as error:
         logger.warning("the new certificates are not used yet: %s", error.sentence)
         return False
     return True
 
 
-def _replaced(
-    server: NodeServer, config: NodeConfig, folder: NodeFolder, pem: Pem, stop: threading.Event
-) -> NodeServer:
+def _replaced(server: NodeServer, config: NodeConfig, pem: Pem, stop: threading.Event) -> NodeServer:
     """The old one still ends its answers; later readers ask again."""
     threading.Thread(target=server.shutdown, name="icefloe-node-ends", daemon=True).start()
     since = time.monotonic()
     while not stop.wait(_BIND_PAUSE_SECONDS):
         try:
-            started = _started(config, folder, pem)
+            started = _started(config, pem)
         except TransientError as error:
             seconds = time.monotonic() - since
             if seconds >= _MOST_SECONDS_WITHOUT_PORT:

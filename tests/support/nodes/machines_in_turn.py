@@ -9,7 +9,7 @@ from typing import Any
 from demo.servers.free_port import free_port
 from icefloe.flow import Phase
 from icefloe.node.node_config import load_node_config
-from icefloe.node.node_folder import READ, NodeFolder
+from icefloe.node.node_folder import READ
 from icefloe.node.node_server import NodeServer
 from support.nodes.machines import certificates, member_file, on_machine
 from support.servers.private_authority import PrivateAuthority
@@ -77,9 +77,7 @@ class _Counting(NodeServer):
     """A node that counts requests."""
 
     def __init__(self, config: Path, machines: MachinesInTurn) -> None:
-        loaded = load_node_config(config)
-        assert loaded.folder is not None
-        super().__init__(loaded, NodeFolder(loaded.folder))
+        super().__init__(load_node_config(config))
         self._machines = machines
 
     def do_action(self, context: Any, action: Any) -> Any:

@@ -2,16 +2,31 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
 
+from demo.servers.free_port import free_port
 from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import NodeConfig
 from icefloe.node.node_folder import Piece, PieceFault
+from icefloe.node.node_server import NodeServer
 
-__all__ = ["DATA", "FILE", "content", "piece", "read", "waited"]
+__all__ = ["DATA", "FILE", "content", "piece", "read", "served", "waited"]
+
+Server = TypeVar("Server", bound=NodeServer)
 
 FILE = "5f0c/7/0.0.a1.data"
 DATA = os.urandom(9 << 20)
+
+
+@contextmanager
+def served(config: NodeConfig, kind: type[Server], **keys: Any) -> Iterator[tuple[Server, str]]:
+    """Another node with the folder of a configuration, and its address."""
+    address = f"127.0.0.1:{free_port()}"
+    with kind(replace(config, address=address, **keys)) as server:
+        yield server, address
 
 
 def read(node: str, reader: NodeConfig, *pieces: Piece, patience: float = 20.0) -> list[memoryview | PieceFault]:

@@ -176,7 +176,7 @@ def show_ends(places: Places, *, up_to: int) -> None:
     # In the order of their manifests: before one that has it, none is missing.
     for commit in reversed(missing):
         folder.claim(places.origin(commit.checkpoint_id))
-        folder.commit(places.empty_batch(commit.batch_number, commit.up_to_snapshot_id), ())
+        folder.commit(places.empty_batch(commit.batch_number, commit.end.snapshot_id), ())
         folder.discard(commit.batch_number)
 
 

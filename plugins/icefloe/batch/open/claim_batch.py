@@ -26,7 +26,7 @@ def fitted_to_sink(batch: NextBatch) -> NextBatch:
     refuse_rows_without_key(session, offset.spec.identity)
     origin = session.origin(offset.checkpoint_id)
     key = session.folder_of_changes.refuse_other_batch(
-        origin, offset.batch_number, after=offset.after_snapshot_id, up_to=offset.up_to_snapshot_id
+        origin, offset.batch_number, after=offset.spec.after_snapshot_id, up_to=offset.spec.up_to_snapshot_id
     )
     if offset.follows is None:
         # Looked at before the checkpoint is begun: a record of its owner would block its next owner.

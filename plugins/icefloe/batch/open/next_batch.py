@@ -228,7 +228,7 @@ def open_backfill(
                 logger.warning(
                     "%s: resuming backfill %s, which is open and ends at snapshot %s: a request without an end goes on "
                     "with it, and means the head again once it is done", session.pipeline.name, found,
-                    opened.up_to_snapshot_id,
+                    opened.spec.up_to_snapshot_id,
                 )  # fmt: skip
                 return backfill, opened
     return None
@@ -283,7 +283,7 @@ def next_batch(session: PipelineSession, *, view: CheckpointView | None = None, 
             refuse_other_meaning(session, view.pipeline)
         if opened is not None:
             # A reload does not begin at the cursor, whose snapshot may be the reason for it.
-            if cursor is not None and opened.after_snapshot_id == cursor.snapshot_id:
+            if cursor is not None and opened.spec.after_snapshot_id == cursor.snapshot_id:
                 table.history.require_same(cursor.snapshot)
             return _resumed(session, table, opened)
         pins = None

@@ -72,13 +72,13 @@ def _since(view: CheckpointView) -> int | None:
     if opened is None:
         return None if view.cursor is None else view.cursor.snapshot_id
     # A load reads one snapshot, and `from_now` reads none: the batches after them begin at their end.
-    is_load = any(step.kind is StepKind.INITIAL for step in opened.steps)
-    is_from_now = not opened.steps and opened.after_snapshot_id is None
-    return opened.up_to_snapshot_id if is_load or is_from_now else opened.after_snapshot_id
+    is_load = any(step.kind is StepKind.INITIAL for step in opened.spec.steps)
+    is_from_now = not opened.spec.steps and opened.spec.after_snapshot_id is None
+    return opened.spec.up_to_snapshot_id if is_load or is_from_now else opened.spec.after_snapshot_id
 
 
 def _snapshots_of(offset: OffsetRecord) -> list[int]:
-    ends = [offset.after_snapshot_id, offset.up_to_snapshot_id]
-    starts = [step.start_snapshot_id for step in offset.steps]
-    states = [snapshot_id for step in offset.steps for snapshot_id in (step.end_snapshot_id, *step.snapshot_ids)]
+    ends = [offset.spec.after_snapshot_id, offset.spec.up_to_snapshot_id]
+    starts = [step.start_snapshot_id for step in offset.spec.steps]
+    states = [snapshot_id for step in offset.spec.steps for snapshot_id in (step.end_snapshot_id, *step.snapshot_ids)]
     return [snapshot_id for snapshot_id in (*ends, *starts, *states) if snapshot_id is not None]

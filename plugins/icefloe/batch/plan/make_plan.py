@@ -149,8 +149,8 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
     offset, session = batch.offset, batch.session
     pipeline = session.pipeline
     with pipeline.with_lines():
-        if offset.up_to_snapshot_id is not None:
-            batch.table.history.snapshot(offset.up_to_snapshot_id)
+        if offset.spec.up_to_snapshot_id is not None:
+            batch.table.history.snapshot(offset.spec.up_to_snapshot_id)
             batch.require_same_end()
         planned = make_plan(batch.table, offset.spec, filter_text=pipeline.filter)
     plan = replace(

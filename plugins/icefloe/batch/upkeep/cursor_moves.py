@@ -193,8 +193,8 @@ class CursorMove:
             folder.refuse_other_batch(
                 session.origin(offset.checkpoint_id),
                 number,
-                after=offset.after_snapshot_id,
-                up_to=offset.up_to_snapshot_id,
+                after=offset.spec.after_snapshot_id,
+                up_to=offset.spec.up_to_snapshot_id,
             )
         checkpoint_id = claim_places(session, offset.checkpoint_id)
         if offset.ending.outcome is BatchOutcome.CURSOR_SET:

@@ -91,13 +91,13 @@ class WrittenColumns:
 
     def _schema_at(self, offset: OffsetRecord) -> TableSchema:
         """The table's schema in a batch, also if its snapshot has expired."""
-        metadata, recorded = self._session.table.metadata, offset.ending.cursor.snapshot
+        metadata, spec, recorded = self._session.table.metadata, offset.spec, offset.ending.cursor.snapshot
         snapshot = None if recorded is None else metadata.snapshot_by_id(recorded.snapshot_id)
         if recorded is not None and recorded.schema_id is None and snapshot is None:
             # Snapshots of old writers name no schema: theirs is the table's own.
             return TableSchema.at(metadata, None)
         if recorded is None or recorded.schema_id is None or (snapshot is not None and recorded.is_same(snapshot)):
-            return TableSchema.at(metadata, offset.up_to_snapshot_id, after_snapshot_id=offset.after_snapshot_id)
+            return TableSchema.at(metadata, spec.up_to_snapshot_id, after_snapshot_id=spec.after_snapshot_id)
         schemas = {schema.schema_id: schema for schema in metadata.schemas}
         name, number = self._session.pipeline.name, offset.batch_number
         if recorded.schema_id > max(schemas):

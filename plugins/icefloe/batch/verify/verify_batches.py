@@ -71,9 +71,7 @@ class ChangesReplay:
 
     def __init__(self, session: PipelineSession, batches: Sequence[CommitRecord]) -> None:
         first, last = batches[0], batches[-1]
-        schema = TableSchema.at(
-            session.table.metadata, last.up_to_snapshot_id, after_snapshot_id=last.after_snapshot_id
-        )
+        schema = TableSchema.at(session.table.metadata, last.end.snapshot_id, after_snapshot_id=last.after_snapshot_id)
         self._session, self._batches, self._sink = session, batches, session.folder_of_changes
         self._shape = delivered_shape(session, schema, Identity(policy="none"))
         self._written = WrittenColumns(session, self._shape.delivered, first_batch=first.batch_number)
@@ -87,7 +85,7 @@ class ChangesReplay:
         part = last.end.load_part
         start = TableState.at(self._session, self._shape, first.after_snapshot_id)
         end = TableState.at(
-            self._session, self._shape, last.up_to_snapshot_id, None if part is None else replace(part, first_file=0)
+            self._session, self._shape, last.end.snapshot_id, None if part is None else replace(part, first_file=0)
         )
         manifests = [self._manifest(batch.batch_number) for batch in self._batches]
         changes = sum(manifest.batch.rows for manifest in manifests)
@@ -115,7 +113,7 @@ class ChangesReplay:
             pipeline = self._session.pipeline
             self._say(
                 f"batches {first.batch_number} to {last.batch_number} of {pipeline.name} do not lead from {start_text} "
-                f"to snapshot {last.up_to_snapshot_id} of {pipeline.table}: {differing_rows} rows are missing or too "
+                f"to snapshot {last.end.snapshot_id} of {pipeline.table}: {differing_rows} rows are missing or too "
                 "many"
             )
         logger.info("verified batches up to %d: %d rows differ", last.batch_number, differing_rows)

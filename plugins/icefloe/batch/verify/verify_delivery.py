@@ -77,7 +77,7 @@ class _Comparison:
         is_reduced = session.pipeline.changes == "append_only"
         self._reduced = [batch for batch in self._batches if is_reduced and ChangeType.removed_rows(batch.counts)]
         first, last = self._batches[0], self._batches[-1]
-        self._has_load = first.after_snapshot_id is None and (first.steps > 0 or first.up_to_snapshot_id is None)
+        self._has_load = first.after_snapshot_id is None and (first.steps > 0 or first.end.snapshot_id is None)
         schema = TableSchema.at(session.table.metadata, cursor.snapshot_id, after_snapshot_id=last.after_snapshot_id)
         self._identity = identity.named_by(schema.columns.find_column_name)
         self._shape = delivered_shape(session, schema, self._identity)
