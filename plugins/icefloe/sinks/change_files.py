@@ -1,6 +1,5 @@
 """Files of a batch, and the manifest that makes it whole."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -157,7 +156,7 @@ class ChangeFiles:
 
     def as_sink(self) -> Sink:
         """The sink of batches that are staged in another folder."""
-        return FilesDelivery(self)
+        return FilesDelivery(self._store, target_file_bytes=self._target_file_bytes)
 
     @property
     def owner(self) -> str | None:
@@ -251,33 +250,21 @@ def _manifest_key(batch_number: int) -> str:
     return f"{batch_prefix(batch_number)}/{MANIFEST}"
 
 
-class FilesDelivery(Sink):
+class FilesDelivery(ChangeFiles, Sink):
     """Parts under ``<path>/batch=<N>/``, and the manifest of a whole batch."""
 
     keyed: ClassVar[bool] = False
     keeps_written_columns: ClassVar[bool] = True
     finds_keys: ClassVar[bool] = False
 
-    def __init__(self, files: ChangeFiles) -> None:
-        self._files = files
-
-    @property
-    def url(self) -> str:
-        """URL of the path."""
-        return self._files.url
-
-    def check(self) -> None:
-        """Write, read and delete one object under the path."""
-        self._files.check()
-
     def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:  # noqa: ARG002
         """Create ``_icefloe.json``, unless it exists. There is no take-over: numbers of two origins would collide."""
-        self._files.claim(origin, only_looks=only_looks)
+        super().claim(origin, only_looks=only_looks)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
         """Refuse another batch of that number; see `ChangeFiles`."""
         after, up_to = batch.after_snapshot_id, batch.up_to_snapshot_id
-        self._files.refuse_other_batch(batch.origin, batch.batch_number, after=after, up_to=up_to)
+        self.refuse_other_batch(batch.origin, batch.batch_number, after=after, up_to=up_to)
         return {}
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
@@ -295,37 +282,35 @@ class FilesDelivery(Sink):
                     [*rows.select(ChangeColumns.ALL).columns, *shown.columns], schema=schema
                 )
 
-        files = self._files.write(batch_number=batch.batch_number, number=part.number, schema=schema, changes=counted())
+        files = self.write(batch_number=batch.batch_number, number=part.number, schema=schema, changes=counted())
         message = CommitMessage(
             number=part.number, rows=int(counts.sum()), hash_sum=hash_sum % (1 << 128), files=files,
             counts={kind.name.lower(): int(counts[kind]) for kind in ChangeType},
         )  # fmt: skip
         return PartDelivery(
             number=part.number, rows=part.rows, documents=message.rows, bytes=message.size_bytes,
-            details=json.loads(dump_document(message)),
+            details=message.for_record(),
         )  # fmt: skip
 
     def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:  # noqa: ARG002
         """Write the manifest; see `ChangeFiles.commit`."""
         messages = [
-            load_document(CommitMessage, json.dumps(each.details).encode(), what=f"the record of part {each.number}")
-            for each in deliveries
+            CommitMessage.of_record(each.details, what=f"the record of part {each.number}") for each in deliveries
         ]
-        names = [kind.name.lower() for kind in ChangeType]
-        summary = BatchSummary(
-            pipeline=batch.origin.pipeline, table=batch.origin.table, batch_number=batch.batch_number,
+        summary = BatchSummary.of(
+            messages, pipeline=batch.origin.pipeline, table=batch.origin.table, batch_number=batch.batch_number,
             after_snapshot_id=batch.after_snapshot_id, up_to_snapshot_id=batch.up_to_snapshot_id, steps=batch.steps,
-            rows=sum(message.rows for message in messages),
-            counts={name: sum(each.counts[name] for each in messages) for name in names},
-            hash_sum=sum(message.hash_sum for message in messages) % (1 << 128), hash_key=batch.hash_key,
+            hash_key=batch.hash_key,
         )  # fmt: skip
-        self._files.commit(summary, messages)
+        self.commit(summary, messages)
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes of batches that have a manifest, batch by batch."""
         for rows in self.read_back_as_written(lambda _number: schema):
             found = rows.select(schema.names)
-            yield found if keys is None else _of_keys(found, keys)
+            if keys is not None:
+                found = found.filter(RowHashes.among(named_columns(found, keys.schema.names), keys.columns))
+            yield found
 
     def read_back_as_written(
         self,
@@ -335,13 +320,9 @@ class FilesDelivery(Sink):
         keys: pa.RecordBatch | None = None,  # noqa: ARG002 - their columns may have had other names
     ) -> Iterator[pa.RecordBatch]:
         """The same changes, in the columns of their files."""
-        for number in self._files.whole_batches():
-            for part in self._files.manifest(number).parts if number >= first_batch else ():
-                yield from self._files.read_part(number, part)
+        for number in self.whole_batches():
+            for part in self.manifest(number).parts if number >= first_batch else ():
+                yield from self.read_part(number, part)
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def _of_keys(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.filter(RowHashes.among(named_columns(rows, keys.schema.names), keys.columns))

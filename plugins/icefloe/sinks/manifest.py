@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal, Self
 
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import Document, Hash128, SnapshotId, digest_of, dump_document, load_document
@@ -73,6 +73,16 @@ class CommitMessage(Document):
         """Bytes of all files."""
         return sum(self.files.values())
 
+    @classmethod
+    def of_record(cls, fields: Mapping[str, object] | None, *, what: str) -> Self:
+        """The message in a record of another room; ``what`` names the record, for the error."""
+        return load_document(cls, json.dumps(fields).encode(), what=what)
+
+    def for_record(self) -> Mapping[str, object]:
+        """This message as a record of another room keeps it."""
+        fields: Mapping[str, object] = json.loads(dump_document(self))
+        return fields
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSummary(Document):
@@ -90,20 +100,23 @@ class BatchSummary(Document):
     hash_key: Hash128
 
     @classmethod
-    def empty(cls, pipeline: str, table: str, *, batch_number: int, snapshot_id: int | None) -> "BatchSummary":
-        """A batch without changes as its sink gets it. No snapshot id: the pipeline begins."""
+    def of(cls, messages: Sequence[CommitMessage], **facts: Any) -> Self:
+        """The summary of the changes that tasks wrote; ``facts`` are the fields that no task counts."""
+        names = [kind.name.lower() for kind in ChangeType]
         return cls(
-            pipeline=pipeline,
-            table=table,
-            batch_number=batch_number,
-            after_snapshot_id=snapshot_id,
-            up_to_snapshot_id=snapshot_id,
-            steps=0,
-            rows=0,
-            counts={each.name.lower(): 0 for each in ChangeType},
-            hash_sum=0,
-            hash_key=0,
+            rows=sum(message.rows for message in messages),
+            counts={name: sum(message.counts.get(name, 0) for message in messages) for name in names},
+            hash_sum=sum(message.hash_sum for message in messages) % (1 << 128),
+            **facts,
         )
+
+    @classmethod
+    def empty(cls, pipeline: str, table: str, *, batch_number: int, snapshot_id: int | None) -> Self:
+        """A batch without changes as its sink gets it. No snapshot id: the pipeline begins."""
+        return cls.of(
+            (), pipeline=pipeline, table=table, batch_number=batch_number, after_snapshot_id=snapshot_id,
+            up_to_snapshot_id=snapshot_id, steps=0, hash_key=0,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ class Stuck(Workspace):
             raise TerminalError("the disk is full")
 
         with monkeypatch.context() as patched:
-            patched.setattr("icefloe.batch.deliver.prove.FinishedTasks.audited", full)
+            patched.setattr("icefloe.batch.deliver.prove.FinishedTasks.audit", full)
             assert self.command("run").code == 65
 
     def kill_reset(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Final, Literal, Self, TypeVar
@@ -31,7 +31,6 @@ __all__ = [
     "MapInputs",
     "UnfinishedTasksError",
     "find_batch_document",
-    "load_batch_document",
     "load_plan",
     "says_remedy",
 ]
@@ -190,17 +189,11 @@ def load_plan(store: Store) -> Plan:
     return plan
 
 
-def load_batch_document(kind: type[Kind], store: Store, key: str, *, what: str) -> Kind:
-    """A document that tasks of a batch pass to one another. `KeyMissingError` if there is none."""
-    with says_remedy(store):
-        return load_document(kind, store.get(key), what=f"{what} {store.url}/{key}")
-
-
 def find_batch_document(kind: type[Kind], store: Store, key: str, *, what: str) -> Kind | None:
-    """`load_batch_document`; None if there is none."""
-    with suppress(KeyMissingError):
-        return load_batch_document(kind, store, key, what=what)
-    return None
+    """A document that tasks of a batch pass to one another; None if there is none."""
+    with says_remedy(store):
+        data = store.find(key)
+        return None if data is None else load_document(kind, data, what=f"{what} {store.url}/{key}")
 
 
 @contextmanager
@@ -208,8 +201,6 @@ def says_remedy(store: Store) -> Iterator[None]:
     """Adds the way out to the error of a damaged document, or of one of another release."""
     try:
         yield
-    except KeyMissingError:
-        raise
     except TerminalError as cause:
         raise cause.restated(f"{cause.sentence}; use that release, or {remedy(store)}") from cause
 

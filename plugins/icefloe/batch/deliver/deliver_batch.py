@@ -5,9 +5,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
-from icefloe.batch.context.batch_folder import find_batch_document, load_batch_document
+from icefloe.batch.context.batch_folder import find_batch_document
 from icefloe.batch.context.end_batch import show_ends
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
@@ -24,7 +25,7 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.manifest import DamagedPartsError, Manifest
 from icefloe.sinks.sink import PartDelivery, Sink
 from icefloe.storage.requests import map_parallel
-from icefloe.storage.store import Store
+from icefloe.storage.store import KeyMissingError, Store
 from icefloe.units import time_text
 
 __all__ = ["deliver_batch", "delivered_part"]
@@ -65,8 +66,15 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
                 output=output,
                 begun=begun,
             )
-            call = _PartsCall(task=task, numbers=numbers, engine=engine, records=records, tally=tally)
-            deliveries = call.finish(sink)
+            deliver = partial(_delivered, task, numbers, engine=engine, records=records, tally=tally)
+            deliveries = deliver()
+            try:
+                sink.finish(batch, begun, deliveries)
+            except DamagedPartsError as damage:
+                logger.warning("batch %d: %s; they are delivered again", batch.batch_number, damage.sentence)
+                records.forget_parts(damage.numbers)
+                deliveries = deliver()
+                sink.finish(batch, begun, deliveries)
             records.create_batch(
                 BatchDelivery(
                     parts=len(deliveries),
@@ -109,33 +117,32 @@ class DeliveryRecords:
     """The records of one delivery. Of several tries the first record counts, until it is forgotten."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self.url = store, store.url
+        self.store = store
 
     def begin(self, facts: Mapping[str, object]) -> Mapping[str, object]:
         """Records the facts of the first try; returns those that count."""
-        if self._store.create(begun_key(), dump_document(BegunDelivery(facts=facts))):
+        if self.store.create(begun_key(), dump_document(BegunDelivery(facts=facts))):
             return facts
-        return load_batch_document(BegunDelivery, self._store, begun_key(), what="the begun delivery").facts
+        found = find_batch_document(BegunDelivery, self.store, begun_key(), what="the begun delivery")
+        if found is None:
+            raise KeyMissingError.of(self.store.url, begun_key())
+        return found.facts
 
     def part(self, number: int) -> PartDelivery | None:
         """The delivery of a part; None if there is none yet."""
-        return find_batch_document(PartDelivery, self._store, delivery_key(number), what="the delivery")
-
-    def parts(self, numbers: Iterable[int]) -> list[PartDelivery | None]:
-        """`part` of each number, in order."""
-        return map_parallel(self.part, numbers)
+        return find_batch_document(PartDelivery, self.store, delivery_key(number), what="the delivery")
 
     def create_part(self, delivery: PartDelivery) -> None:
         """Records the delivery of a part, unless another try was first."""
-        self._store.create(delivery_key(delivery.number), dump_document(delivery))
+        self.store.create(delivery_key(delivery.number), dump_document(delivery))
 
     def forget_parts(self, numbers: Iterable[int]) -> None:
         """Lets parts be delivered again; the sink finds what it holds of them."""
-        self._store.delete([delivery_key(number) for number in numbers])
+        self.store.delete([delivery_key(number) for number in numbers])
 
     def create_batch(self, delivery: BatchDelivery) -> None:
         """Records that the batch is visible, unless another try was first."""
-        self._store.create(delivery_key(None), dump_document(delivery))
+        self.store.create(delivery_key(None), dump_document(delivery))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,48 +205,27 @@ def _refuse_other_destination(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _PartsCall:
-    task: DeliverPart
-    numbers: Sequence[int]
-    engine: Engine
-    records: DeliveryRecords
-    tally: PhaseTally
-
-    def finish(self, sink: Sink) -> list[PartDelivery]:
-        """Delivers missing parts and those with dead letters of an earlier try, and once more parts that are lost."""
-        deliveries = self._delivered()
-        try:
-            sink.finish(self.task.batch, self.task.begun, deliveries)
-        except DamagedPartsError as damage:
-            logger.warning("batch %d: %s; they are delivered again", self.task.batch.batch_number, damage.sentence)
-            self.records.forget_parts(damage.numbers)
-            deliveries = self._delivered()
-            sink.finish(self.task.batch, self.task.begun, deliveries)
-        return deliveries
-
-    def _delivered(self) -> list[PartDelivery]:
-        """Delivers what is missing or has dead letters. Errors that retrying cannot fix come first."""
-        found = self.records.parts(self.numbers)
-        self.records.forget_parts(each.number for each in found if each is not None and each.dead_letters)
-        missing = [
-            number for number, each in zip(self.numbers, found, strict=True) if each is None or each.dead_letters
-        ]
-        number = self.task.batch.batch_number
-        logger.info("batch %d: %d of %d parts to deliver", number, len(missing), len(self.numbers))
-        self.tally.begin(len(missing), of=len(self.numbers))
-        if missing:
-            require_success(self.tally.finish(self.engine.map(self.task, missing)))
-            found = self.records.parts(self.numbers)
-        deliveries = [each for each in found if each is not None]
-        if len(deliveries) < len(self.numbers):
-            url = self.records.url
-            raise TransientError(
-                f"records of delivered parts are gone from {url}: another run delivers these parts again, or somebody "
-                "deletes files there; run again, parts that the sink holds are not delivered twice",
-                url=url,
-            )
-        return deliveries
+def _delivered(
+    task: DeliverPart, numbers: Sequence[int], *, engine: Engine, records: DeliveryRecords, tally: PhaseTally
+) -> list[PartDelivery]:
+    """Delivers parts that are missing or have dead letters. Errors that retrying cannot fix come first."""
+    found = map_parallel(records.part, numbers)
+    records.forget_parts(each.number for each in found if each is not None and each.dead_letters)
+    missing = [number for number, each in zip(numbers, found, strict=True) if each is None or each.dead_letters]
+    logger.info("batch %d: %d of %d parts to deliver", task.batch.batch_number, len(missing), len(numbers))
+    tally.begin(len(missing), of=len(numbers))
+    if missing:
+        require_success(tally.finish(engine.map(task, missing)))
+        found = map_parallel(records.part, numbers)
+    deliveries = [each for each in found if each is not None]
+    if len(deliveries) < len(numbers):
+        url = records.store.url
+        raise TransientError(
+            f"records of delivered parts are gone from {url}: another run delivers these parts again, or somebody "
+            "deletes files there; run again, parts that the sink holds are not delivered twice",
+            url=url,
+        )
+    return deliveries
 
 
 def _lag_seconds(running: RunningBatch) -> float | None:

@@ -1,9 +1,8 @@
 """The proof of a batch: the records of its tasks add up, and its files become whole for readers."""
 
-import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -21,7 +20,6 @@ from icefloe.batch.rows.memory_limit import RowLimit
 from icefloe.batch.staged_changes import RangeResult
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.checkpoint.records import OffsetRecord
-from icefloe.documents import load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import StepKind
@@ -45,7 +43,6 @@ class FinishedTasks:
     results: Sequence[RangeResult]
     messages: Sequence[CommitMessage]
     phases: Sequence[PhaseRecord]
-    sums: Sums = field(default_factory=Sums)
     checks: tuple[SummaryCheck, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -57,15 +54,12 @@ class FinishedTasks:
             results = _results(folder)
             messages = [result.message for result in results]
         else:
-            messages = [_message(record) for record in records]
+            messages = [
+                CommitMessage.of_record(record.part, what=f"the part of commit record {record.map_id}")
+                for record in records
+            ]
         phases = load_phases(folder.store, plan.route, delivers=delivers)
         return cls(plan=plan, records=records, results=results, messages=messages, phases=phases)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Changes by type, in lower case."""
-        names = [each.name.lower() for each in ChangeType]
-        return {name: sum(message.counts.get(name, 0) for message in self.messages) for name in names}
 
     @property
     def handed_on(self) -> Sums:
@@ -75,22 +69,15 @@ class FinishedTasks:
     @property
     def summary(self) -> BatchSummary:
         """The batch as its manifest has it."""
-        plan = self.plan
-        return BatchSummary(
-            pipeline=plan.pipeline,
-            table=plan.table,
-            batch_number=plan.batch_number,
-            after_snapshot_id=plan.spec.after_snapshot_id,
-            up_to_snapshot_id=plan.spec.up_to_snapshot_id,
-            steps=len(plan.spec.steps),
-            rows=sum(message.rows for message in self.messages),
-            counts=self.counts,
-            hash_sum=self.sums.hash_sum(),
-            hash_key=plan.spec.hash_key,
-        )
+        plan, spec = self.plan, self.plan.spec
+        return BatchSummary.of(
+            self.messages, pipeline=plan.pipeline, table=plan.table, batch_number=plan.batch_number,
+            after_snapshot_id=spec.after_snapshot_id, up_to_snapshot_id=spec.up_to_snapshot_id, steps=len(spec.steps),
+            hash_key=spec.hash_key,
+        )  # fmt: skip
 
-    def audited(self) -> Sums:
-        """Sums of the changes, proven equal to those of the map tasks."""
+    def audit(self) -> None:
+        """Proves that the changes that were written have the sums of the rows that the map tasks handed on."""
         what = f"batch {self.plan.batch_number} of {self.plan.pipeline}"
         delivered_sums = self.handed_on
         if self.plan.route is Route.SHUFFLE:
@@ -98,24 +85,20 @@ class FinishedTasks:
             delivered_sums.require(self.handed_on, what=what, per_ordinal=not self.plan.is_net)
         signed_count = sum(delivered_sums.signed_counts().values())
         # A second path: what the sink was given, as its messages count it, against what the tasks summed up.
-        given = (
-            sum(_signed_count(message.counts) for message in self.messages),
-            sum(message.hash_sum for message in self.messages) % (1 << 128),
-        )
+        given = _signed_count(self.summary.counts), self.summary.hash_sum
         if given != (signed_count, delivered_sums.hash_sum()):
             raise TerminalError(
                 f"{what} does not add up at the sink: {signed_count} rows net with hash sum "
                 f"{delivered_sums.hash_sum():032x} were delivered, but {given[0]} with {given[1]:032x} were written; "
                 "the batch is not delivered, report this with the batch's folder",
             )
-        return delivered_sums
 
 
 def prove_and_publish(running: RunningBatch) -> FinishedTasks:
     """Audits a batch and writes its manifest; `UnfinishedTasksError` if a part is missing or cut."""
     plan = running.plan
     batch = FinishedTasks.of(running.folder, delivers=running.settings.delivers)
-    batch = replace(batch, sums=batch.audited())
+    batch.audit()
     pipeline = running.settings.pipeline
     _refuse_removed_rows(batch, pipeline)
     checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=pipeline.on_summary_mismatch)
@@ -264,12 +247,6 @@ def _results(folder: BatchFolder) -> list[RangeResult]:
     return [result for result in found if result is not None]
 
 
-def _message(record: MapOutputRecord) -> CommitMessage:
-    return load_document(
-        CommitMessage, json.dumps(record.part).encode(), what=f"the part of commit record {record.map_id}"
-    )
-
-
 def _merged(sums: Iterable[Sequence[OrdinalSums]]) -> Sums:
     return Sums(each for of_task in sums for each in of_task)
 
@@ -303,7 +280,7 @@ def check_summaries(
 
 def _refuse_removed_rows(batch: FinishedTasks, pipeline: Pipeline) -> None:
     """Before the batch has a manifest it can still be abandoned."""
-    removed, plan = ChangeType.removed_rows(batch.counts), batch.plan
+    removed, plan = ChangeType.removed_rows(batch.summary.counts), batch.plan
     if removed and pipeline.changes == "append_only" and pipeline.on_removed_rows == "fail":
         raise TerminalError(
             f"batch {plan.batch_number} of {plan.pipeline} removes or updates {removed:,} rows, and changes is "

@@ -1,6 +1,5 @@
 """The insert-only route: a map task, from data files straight to a part."""
 
-import json
 import time
 from collections.abc import Iterator
 
@@ -12,7 +11,6 @@ from icefloe.batch.map.carryover import CarryOver
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.staged_changes import StagedChanges
 from icefloe.changes.columns import ChangeType
-from icefloe.documents import dump_document
 from icefloe.shuffle.committed_output import MapOutputRecord
 from icefloe.shuffle.map_output import new_attempt
 from icefloe.sinks.change_files import ChangeFiles
@@ -45,7 +43,7 @@ def write_part(
             bytes_read=folder.plan.map_task_bytes[map_id],
             bytes_decoded=reader.decoded_bytes,
             seconds=time.monotonic() - started,
-            part=json.loads(dump_document(message)),
+            part=message.for_record(),
         )
     )
 

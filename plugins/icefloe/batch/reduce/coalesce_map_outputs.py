@@ -12,7 +12,7 @@ from icefloe.batch.context.batch_folder import (
     BatchFileMissingError,
     BatchFolder,
     MapInputs,
-    load_batch_document,
+    find_batch_document,
     says_remedy,
 )
 from icefloe.batch.map.write_map_output import write_map_output
@@ -261,9 +261,9 @@ def coalesce_map_outputs(
 
 def load_coalesce_plan(folder: BatchFolder) -> CoalescePlan:
     """The reduce ranges; `BatchFileMissingError` if there are none."""
-    try:
-        return load_batch_document(CoalescePlan, folder.store, COALESCE_PLAN, what="the coalesce plan")
-    except KeyMissingError as cause:
+    found = find_batch_document(CoalescePlan, folder.store, COALESCE_PLAN, what="the coalesce plan")
+    if found is None:
         raise BatchFileMissingError(
             f"the coalesce plan {folder.store.url}/{COALESCE_PLAN} is missing: run coalesce first", url=folder.store.url
-        ) from cause
+        )
+    return found
