@@ -27,7 +27,7 @@ def test_a_folder_belongs_to_one_pipeline(folder: DeadLetterFolder) -> None:
     folder.claim(OURS, *FLIGHTS)
     with pytest.raises(TerminalError, match=r"of pipeline others; .* a sink\.dead_letters\.path of its own$"):
         folder.claim(THEIRS, *FLIGHTS)
-    assert list(folder.letters(0)) == [LETTER]
+    assert list(folder.letters(0)) == [(0, LETTER)]
 
 
 def test_a_folder_is_taken_over_with_its_sink(folder: DeadLetterFolder) -> None:
@@ -40,7 +40,7 @@ def test_a_folder_is_taken_over_with_its_sink(folder: DeadLetterFolder) -> None:
         folder.claim(THEIRS, "others", "a")
     folder.claim(THEIRS, "others", "a", takes_over=True)
     folder.claim(THEIRS, "others", "a", only_looks=True)
-    assert folder.batches() == []
+    assert folder.counts() == {}
 
 
 def test_a_folder_stays_with_its_sink_while_the_cluster_does_not_say_its_id(folder: DeadLetterFolder) -> None:

@@ -35,14 +35,9 @@ class StagedChanges:
         self._with_batch = with_batch
         self._snapshot_ids = np.array([step.commit_snapshot_id for step in steps], np.int64)
         self._timestamps_us = np.array([step.commit_timestamp_us for step in steps], np.int64)
-        self._by_type = np.zeros(len(ChangeType), np.int64)
+        self.by_type = np.zeros(len(ChangeType), np.int64)
         self.sums = Sums()
         self.schema = ChangeColumns.schema(folder.shape.delivered.arrow, with_batch=with_batch)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Rows by change type, in lower case."""
-        return {each.name.lower(): int(self._by_type[each]) for each in ChangeType}
 
     def batches(
         self,
@@ -58,7 +53,7 @@ class StagedChanges:
             picked = picks[start : start + at_once]
             types, ordinals = change_types[start : start + at_once], change_ordinals[picked]
             self.sums.add_rows(hashes.take(picked), ordinals, _SIGNS[types])
-            self._by_type += np.bincount(types, minlength=len(ChangeType))
+            self.by_type += np.bincount(types, minlength=len(ChangeType))
             yield ChangeColumns.batch(
                 rows.take(pa.array(picked)),
                 change_types=types,
@@ -72,13 +67,7 @@ class StagedChanges:
         """Writes the changes as a part."""
         files = sink.write(batch_number=self._batch_number, number=number, schema=self.schema, changes=changes)
         # Only now are counts and sums complete: they grow while the sink takes the changes.
-        return CommitMessage(
-            number=number,
-            rows=sum(self.counts.values()),
-            counts=self.counts,
-            hash_sum=self.sums.hash_sum(),
-            files=files,
-        )
+        return CommitMessage.of(number, self.by_type, hash_sum=self.sums.hash_sum(), files=files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -283,10 +283,7 @@ class FilesDelivery(ChangeFiles, Sink):
                 )
 
         files = self.write(batch_number=batch.batch_number, number=part.number, schema=schema, changes=counted())
-        message = CommitMessage(
-            number=part.number, rows=int(counts.sum()), hash_sum=hash_sum % (1 << 128), files=files,
-            counts={kind.name.lower(): int(counts[kind]) for kind in ChangeType},
-        )  # fmt: skip
+        message = CommitMessage.of(part.number, counts, hash_sum=hash_sum, files=files)
         return PartDelivery(
             number=part.number, rows=part.rows, documents=message.rows, bytes=message.size_bytes,
             details=message.for_record(),

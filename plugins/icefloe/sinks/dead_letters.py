@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -73,7 +74,7 @@ class DeadLetterFolder:
         """Raise above the limit; the error names some of the letters, by default of the folder."""
         if count <= self._limit:
             return
-        found = self.letters(batch_number) if letters is None else letters
+        found = (letter for _, letter in self.letters(batch_number)) if letters is None else letters
         shown = "; ".join(f"{letter.id}: {letter.reason}" for letter in islice(found, _NAMED))
         raise TerminalError(
             f"{count} documents of batch {batch_number} were refused for good, and sink.dead_letters.limit is "
@@ -82,19 +83,15 @@ class DeadLetterFolder:
 
     def counts(self) -> Mapping[int, int]:
         """Number of letters by batch."""
-        return {number: sum(1 for _ in self.letters(number)) for number in self.batches()}
+        return Counter(batch for batch, _ in self.letters())
 
-    def letters(self, batch_number: int) -> Iterator[DeadLetter]:
-        """The letters of a batch, by part."""
-        for batch, number in sorted(self._files(f"batch={batch_number}")):
+    def letters(self, batch_number: int | None = None) -> Iterator[tuple[int, DeadLetter]]:
+        """The letters of one batch or of all, each with the number of its batch, by part."""
+        for batch, number in sorted(self._files("" if batch_number is None else f"batch={batch_number}")):
             # None if another process just sent the last.
             found = self._store.find(_key(batch, number)) or b""
             # Not splitlines(): a document may have other separators of lines inside.
-            yield from (DeadLetter(**json.loads(line)) for line in found.decode().split("\n") if line)
-
-    def batches(self) -> list[int]:
-        """Batches with letters."""
-        return sorted({batch for batch, _ in self._files("")})
+            yield from ((batch, DeadLetter(**json.loads(line))) for line in found.decode().split("\n") if line)
 
     def discard_before(self, batch_number: int) -> None:
         """Forget letters of earlier batches, whose rows a whole load has brought."""

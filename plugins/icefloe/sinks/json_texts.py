@@ -32,7 +32,9 @@ class JsonForm(Enum):
     # As Debezium's JSON without schemas: numbers of days, microseconds or nanoseconds; a time with a zone as text;
     # a decimal as its digits (``decimal.handling.mode=string``).
     DEBEZIUM = "debezium"
-    AVRO = "avro"  # no JSON, only read: as DEBEZIUM, but decimals and bytes as they are
+    # No JSON: values of Avro as fastavro has them, only parsed. Names are Avro's, decimals and bytes are as they are.
+    FROM_AVRO = "from avro"
+    TO_AVRO = "to avro"  # DEBEZIUM is parsed to such values
 
 
 def row_texts(rows: pa.RecordBatch, form: JsonForm) -> pa.Array:
@@ -121,6 +123,8 @@ def parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
 
     >>> parser(pa.date32(), JsonForm.DEBEZIUM)(18263), parser(pa.date32(), JsonForm.READABLE)("1970-01-02")
     (18263, 1)
+    >>> parser(pa.struct({"a b": pa.decimal128(9, 2)}), JsonForm.TO_AVRO)({"a b": "1.50"})
+    {'a_b': Decimal('1.50')}
     """
     parse = _parser(kind, form)
     return lambda value: None if value is None else parse(value)
@@ -179,7 +183,7 @@ def _texts(column: pa.Array, form: JsonForm, name: str) -> pa.Array:
         texts = value_texts(column) if form is JsonForm.DOCUMENT else _float_texts(column)
         # JSON has no numbers that are none.
         return pc.if_else(pc.is_finite(column), texts, _quote(texts))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text_type(kind):
         return _quote(escaped_texts(column.cast(TEXT)))
     if _is_moment(kind) and form is JsonForm.DEBEZIUM and getattr(kind, "tz", None) is None:
         whole = pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
@@ -204,6 +208,11 @@ def is_binary_type(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
 
 
+def is_text_type(kind: pa.DataType) -> bool:
+    """True for texts."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
 def _is_moment(kind: pa.DataType) -> bool:
     return pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind)
 
@@ -221,7 +230,7 @@ def _map_texts(column: pa.MapArray, form: JsonForm, name: str) -> pa.Array:
     named = json_texts(keys, form, name=name)
     if form is JsonForm.DOCUMENT:
         return _list_texts(column, lengths, object_texts([("key", named), ("value", values)], len(keys)), "[", "]")
-    if pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type):
+    if is_text_type(keys.type):
         return _list_texts(column, lengths, joined(named, _text(":"), values), "{", "}")
     # As Kafka Connect's converter has keys that are no text.
     return _list_texts(column, lengths, joined(_text("["), named, _text(","), values, _text("]")), "[", "]")
@@ -249,11 +258,14 @@ def _text(text: str) -> pa.Scalar:
 
 
 def _parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
+    is_to_avro = form is JsonForm.TO_AVRO
+    if is_to_avro and (isinstance(kind, pa.BaseExtensionType) or _is_moment(kind)):
+        return lambda value: value
     if isinstance(kind, pa.BaseExtensionType):
         return lambda value: UUID(value).bytes
     if pa.types.is_floating(kind):
         return float
-    if form is JsonForm.AVRO and (pa.types.is_decimal(kind) or is_binary_type(kind)):
+    if form is JsonForm.FROM_AVRO and (pa.types.is_decimal(kind) or is_binary_type(kind)):
         return lambda value: value
     if pa.types.is_decimal(kind):
         return Decimal
@@ -262,13 +274,18 @@ def _parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
     if _is_moment(kind):
         return lambda value: value if isinstance(value, int) else _units(value, kind)
     if pa.types.is_struct(kind):
-        members = {
-            field.name: (avro_name(field.name) if form is JsonForm.AVRO else field.name, parser(field.type, form))
-            for field in kind
-        }
-        return lambda value: {name: parse(value.get(written)) for name, (written, parse) in members.items()}
+        parsers = [(field.name, parser(field.type, form)) for field in kind]
+        members = [
+            (avro_name(name) if is_to_avro else name, avro_name(name) if form is JsonForm.FROM_AVRO else name, parse)
+            for name, parse in parsers
+        ]
+        return lambda value: {name: parse(value.get(written)) for name, written, parse in members}
     if pa.types.is_map(kind):
         key, item = parser(kind.key_type, form), parser(kind.item_type, form)
+        if is_to_avro and is_text_type(kind.key_type):
+            return lambda value: {name: item(each) for name, each in value.items()}
+        if is_to_avro:
+            return lambda value: [{"key": key(name), "value": item(each)} for name, each in value]
         return lambda value: [(key(name), item(each)) for name, each in _entries(value)]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         element = parser(kind.value_type, form)

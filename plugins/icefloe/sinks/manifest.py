@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import Document, Hash128, SnapshotId, digest_of, dump_document, load_document
 from icefloe.errors import TransientError
@@ -67,6 +70,12 @@ class CommitMessage(Document):
     counts: Mapping[str, int]
     hash_sum: Hash128
     files: Mapping[str, int]
+
+    @classmethod
+    def of(cls, number: int, by_type: NDArray[np.int64], *, hash_sum: int, files: Mapping[str, int]) -> Self:
+        """The message of a task that wrote so many changes of each `ChangeType`."""
+        counts = {kind.name.lower(): int(by_type[kind]) for kind in ChangeType}
+        return cls(number=number, rows=sum(counts.values()), counts=counts, hash_sum=hash_sum % (1 << 128), files=files)
 
     @property
     def size_bytes(self) -> int:

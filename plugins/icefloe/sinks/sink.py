@@ -80,6 +80,7 @@ class Sink(ABC):
         keeps_written_columns: True if changes keep the columns that they were written with: `read_back_as_written`.
         finds_keys: False if `read_back_as_written` ignores its keys, so that the caller filters.
         wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
+        shows_removed_rows: False if a log leaves out rows before updates, and shows of a deleted row its key alone.
     """
 
     keyed: ClassVar[bool]
@@ -88,16 +89,12 @@ class Sink(ABC):
     keeps_written_columns: ClassVar[bool] = False
     finds_keys: ClassVar[bool] = True
     wants_unique_keys: bool = False
+    shows_removed_rows: bool = True
 
     @property
     @abstractmethod
     def url(self) -> str:
         """The destination, for people; without secrets."""
-
-    @property
-    def shows_removed_rows(self) -> bool:
-        """False if a log leaves out rows before updates, and shows of a deleted row its key alone."""
-        return True
 
     @abstractmethod
     def check(self) -> None:

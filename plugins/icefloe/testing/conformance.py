@@ -111,7 +111,7 @@ class InterruptionCases(SinkUnderTest):
                 self.require(destination, history)
 
     def _prepared(self, scenario: str) -> tuple[object, StagedHistory, list[StagedBatch]]:
-        history = StagedHistory(first_batch_number=3 if scenario == "first" else 0)
+        history = StagedHistory(next_number=3 if scenario == "first" else 0)
         destination = self.new_destination() if scenario in _CLAIMING else self.begun(history)
         return destination, history, SCENARIOS[scenario](history)
 
@@ -144,7 +144,7 @@ class OwnershipCases(SinkUnderTest):
     def test_another_origin_is_refused(self) -> None:
         history = StagedHistory()
         destination = self.begun(history)
-        [load] = StagedHistory(origin=OTHER, first_batch_number=7).load(some_rows(4, word="other"))
+        [load] = StagedHistory(origin=OTHER, next_number=7).load(some_rows(4, word="other"))
         with closing(self.open_sink(destination, OutwardCalls())) as sink:
             with case("a look by another origin", expects=TerminalError):
                 sink.claim(OTHER, only_looks=True)
@@ -176,7 +176,7 @@ class OwnershipCases(SinkUnderTest):
                 DeliveringProcess(opener).claim(*counted, only_looks=True)
 
     def test_a_destination_that_is_taken_over_belongs_to_the_new_origin(self) -> None:
-        history, other = StagedHistory(first_batch_number=30), StagedHistory(origin=OTHER)
+        history, other = StagedHistory(next_number=30), StagedHistory(origin=OTHER)
         destination = self.begun(history)
         late = history.change(MIXED)
         with closing(self.open_sink(destination, OutwardCalls())) as before:
@@ -192,11 +192,11 @@ class OwnershipCases(SinkUnderTest):
                 self.require(destination, other)
 
     def test_a_process_of_the_origin_before_that_wakes_up_late_changes_nothing(self) -> None:
-        history = StagedHistory(first_batch_number=30)
+        history = StagedHistory(next_number=30)
         probe = DeliveringProcess(self.opener(self.begun(history)))
         probe.run(history.change(MIXED))
         for place in self.places(len(probe.calls.names)):
-            history, other = StagedHistory(first_batch_number=30), StagedHistory(origin=OTHER)
+            history, other = StagedHistory(next_number=30), StagedHistory(origin=OTHER)
             destination = self.begun(history)
             late = StoppedProcess(self.opener(destination), place, methodcaller("run", history.change(MIXED)))
             # All in one part: the other parts of the late process meet nobody of the new origin.

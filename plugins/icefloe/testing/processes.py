@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from threading import Event, Lock
 from typing import Any, Final, TypeAlias
@@ -35,29 +35,26 @@ class Fault(StrEnum):
     STOPPED = "stopped before"
 
 
+@dataclass
 class OutwardCalls:
     """The outward calls of one simulated process, and the fault that strikes one of them.
 
     A killed process makes no further call: each raises `ProcessEndedError`, also in handlers of the sink.
 
-    Args:
+    Attributes:
         place: number of the call that is struck, from 0.
         halt: called by a stopped process; returns when the process is to go on.
+        names: of the calls so far.
     """
 
-    def __init__(
-        self,
-        fault: Fault | None = None,
-        place: int = 0,
-        *,
-        lost_connection: Callable[[], Exception] = ConnectionError,
-        halt: Callable[[], object] = lambda: None,
-    ) -> None:
-        self.names: list[str] = []
-        self._fault, self._place, self._lost_connection, self._halt = fault, place, lost_connection, halt
-        self._is_ended = False
-        self._when_killed: list[Callable[[], object]] = []
-        self._lock = Lock()
+    fault: Fault | None = None
+    place: int = 0
+    lost_connection: Callable[[], Exception] = field(default=ConnectionError, kw_only=True)
+    halt: Callable[[], object] = field(default=lambda: None, kw_only=True)
+    names: list[str] = field(default_factory=list, init=False)
+    _is_ended: bool = field(default=False, init=False)
+    _when_killed: list[Callable[[], object]] = field(default_factory=list, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
 
     def watch(
         self, client: object, *, only: Collection[str] = (), when_killed: Callable[[], object] | None = None
@@ -77,27 +74,27 @@ class OutwardCalls:
     @property
     def where(self) -> str:
         """The place of the fault, for people."""
-        name = self.names[self._place] if self._place < len(self.names) else "none"
-        return f"{self._fault} outward call {self._place} ({name})"
+        name = self.names[self.place] if self.place < len(self.names) else "none"
+        return f"{self.fault} outward call {self.place} ({name})"
 
     def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*arguments: object, **named: object) -> Any:
             is_struck = self._begin(name)
-            if is_struck and self._fault is Fault.KILLED:
+            if is_struck and self.fault is Fault.KILLED:
                 self._is_ended = True
                 for end in self._when_killed:
                     end()
                 raise ProcessEndedError
-            if is_struck and self._fault is Fault.LOST_REQUEST:
-                raise self._lost_connection()
-            if is_struck and self._fault is Fault.STOPPED:
-                self._halt()
+            if is_struck and self.fault is Fault.LOST_REQUEST:
+                raise self.lost_connection()
+            if is_struck and self.fault is Fault.STOPPED:
+                self.halt()
             # A reply may be an exception of the client, such as that something is not there.
             try:
                 return call(*arguments, **named)
             finally:
-                if is_struck and self._fault is Fault.LOST_REPLY:
-                    raise self._lost_connection()
+                if is_struck and self.fault is Fault.LOST_REPLY:
+                    raise self.lost_connection()
 
         return watched
 
@@ -106,7 +103,7 @@ class OutwardCalls:
             if self._is_ended:
                 raise ProcessEndedError
             self.names.append(name)
-            return self._fault is not None and len(self.names) == self._place + 1
+            return self.fault is not None and len(self.names) == self.place + 1
 
 
 class _WatchedClient:

@@ -16,31 +16,6 @@ from icefloe.testing.processes import DeliveringProcess, OpenSink, OutwardCalls
 from icefloe.testing.staged_history import NotConformingError, Row, StagedBatch, StagedHistory
 
 
-def _require_content(
-    sink: Sink, history: StagedHistory, *, ids: Collection[int] | None, without: Collection[int]
-) -> None:
-    schema = history.shown if sink.keyed else ChangeColumns.schema(history.shown, with_batch=True)
-    keys = None if ids is None else pa.record_batch({"id": pa.array(sorted(ids), history.schema.field("id").type)})
-    rows: list[Row] = []
-    for batch in sink.read_back(schema, keys=keys):
-        if not batch.schema.equals(schema):
-            raise NotConformingError(f"read_back gives the columns {[*batch.schema]}; expected {[*schema]}")
-        rows += batch.to_pylist()
-    if history.changes and not sink.keyed:
-        # A log may keep changes from before the last load.
-        rows = [row for row in rows if row[ChangeColumns.BATCH] >= history.changes[0][ChangeColumns.BATCH]]
-    table = history.rows.values() if sink.keyed else history.changes
-    wanted = [row for row in table if ids is None or row["id"] in ids]
-    # Without an identity a log has no keys, and promises no order.
-    has_keys = "id" in schema.names and history.identity != ()
-    held, expected = (_by_id(each, schema.names, has_keys=has_keys) for each in (rows, wanted))
-    for key in {*held, *expected} - {*without}:
-        if held.get(key) != expected.get(key):
-            raise NotConformingError(
-                f"the destination holds {held.get(key, [])} for id {key}; expected {expected.get(key, [])}"
-            )
-
-
 def _by_id(rows: Iterable[Row], names: list[str], *, has_keys: bool) -> Mapping[int | None, list[Row]]:
     """Columns of the rows of each key in order; without keys, of all rows, sorted."""
     found: dict[int | None, list[Row]] = defaultdict(list)
@@ -113,7 +88,26 @@ class SinkUnderTest(ABC):
             without: ids of rows that the destination refused for good.
         """
         with closing(self.open_sink(destination, OutwardCalls())) as sink:
-            _require_content(sink, history, ids=ids, without=without)
+            schema = history.shown if sink.keyed else ChangeColumns.schema(history.shown, with_batch=True)
+            keys = None if ids is None else pa.record_batch({"id": pa.array(sorted(ids), pa.int64())})
+            rows: list[Row] = []
+            for batch in sink.read_back(schema, keys=keys):
+                if not batch.schema.equals(schema):
+                    raise NotConformingError(f"read_back gives the columns {[*batch.schema]}; expected {[*schema]}")
+                rows += batch.to_pylist()
+            if history.changes and not sink.keyed:
+                # A log may keep changes from before the last load.
+                rows = [row for row in rows if row[ChangeColumns.BATCH] >= history.changes[0][ChangeColumns.BATCH]]
+            table = history.rows.values() if sink.keyed else history.changes
+            wanted = [row for row in table if ids is None or row["id"] in ids]
+            # Without an identity a log has no keys, and promises no order.
+            has_keys = "id" in schema.names and history.identity != ()
+            held, expected = (_by_id(each, schema.names, has_keys=has_keys) for each in (rows, wanted))
+            for key in {*held, *expected} - {*without}:
+                if held.get(key) != expected.get(key):
+                    raise NotConformingError(
+                        f"the destination holds {held.get(key, [])} for id {key}; expected {expected.get(key, [])}"
+                    )
 
 
 def some_rows(count: int, *, word: str = "a") -> dict[int, Row]:

@@ -63,35 +63,31 @@ class StagedBatch:
         return replace(self, parts=self.parts[::-1])
 
 
+@dataclass(kw_only=True)
 class StagedHistory:
     """A table of the columns ``id``, ``word`` and ``number``; ``id`` is its identity.
 
     Attributes:
         schema: of the next batch.
+        next_number: of the next batch.
+        hidden: columns that a destination is not to show.
         rows: expected after all batches, by ``id``.
         changes: all since the last load, with all columns.
     """
 
-    def __init__(
-        self,
-        *,
-        origin: Origin = ORIGIN,
-        first_batch_number: int = 0,
-        identity: tuple[str, ...] = ("id",),
-        hidden: tuple[str, ...] = (),
-    ) -> None:
-        self.origin = origin
-        self.schema = FLIGHTS
-        self.rows: dict[int, Row] = {}
-        self.changes: list[Row] = []
-        self._next_number = first_batch_number
-        self._snapshots = 0
-        self.identity, self._hidden = identity, hidden
+    origin: Origin = ORIGIN
+    next_number: int = 0
+    identity: tuple[str, ...] = ("id",)
+    hidden: tuple[str, ...] = ()
+    schema: pa.Schema = FLIGHTS
+    rows: dict[int, Row] = field(default_factory=dict)
+    changes: list[Row] = field(default_factory=list)
+    _snapshots: int = 0
 
     @property
     def shown(self) -> pa.Schema:
         """The columns that a destination is to show."""
-        return pa.schema([column for column in self.schema if column.name not in self._hidden])
+        return pa.schema([column for column in self.schema if column.name not in self.hidden])
 
     def load(self, rows: Mapping[int, Row], *, batches: int = 1) -> list[StagedBatch]:
         """Begin with a load of these rows, in so many batches, which replaces what was there."""
@@ -109,8 +105,8 @@ class StagedHistory:
         self.rows = {key: {**dict.fromkeys(schema.names), **row} for key, row in self.rows.items()}
 
     def _batch(self, steps: Iterable[Step], *, place: tuple[bool, bool] | None = None) -> StagedBatch:
-        number, after = self._next_number, self._snapshots
-        self._next_number += 1
+        number, after = self.next_number, self._snapshots
+        self.next_number += 1
         made = [change for ordinal, step in enumerate(steps) for change in self._apply(step, ordinal, number)]
         self.changes += made
         self._snapshots += 1

@@ -15,9 +15,7 @@ __all__ = ["CompactedLog", "PlainLog", "VerifiedSinks", "WholeLog", "live"]
 class PlainLog(LogSink):
     """A log of rows as they are after a change; of a row that is gone it has the key."""
 
-    @property
-    def shows_removed_rows(self) -> bool:
-        return False
+    shows_removed_rows = False
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         for rows in super().read_back(schema, keys=keys):

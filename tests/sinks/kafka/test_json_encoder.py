@@ -34,10 +34,10 @@ def plain(staged):
 
 
 def test_an_update_a_delete_and_an_insert_are_envelopes_of_debezium() -> None:
-    messages = debezium(BATCH)
-    assert messages.keys == [b'{"id":1}', b'{"id":2}', b'{"id":3}']
+    keys, values = debezium(BATCH)
+    assert keys == [b'{"id":1}', b'{"id":2}', b'{"id":3}']
     times = {"ts_ms": 1800000000123, "ts_us": 1800000000123456, "ts_ns": 1800000000123456789}
-    assert [json.loads(value) for value in messages.values] == [
+    assert [json.loads(value) for value in values] == [
         {
             "before": before, "after": after, "source": SOURCE, "op": op, **times,
             "transaction": {"id": "7", "total_order": order, "data_collection_order": order},
@@ -52,9 +52,9 @@ def test_an_update_a_delete_and_an_insert_are_envelopes_of_debezium() -> None:
 
 def test_hidden_columns_are_in_the_key_only() -> None:
     staged = Staged(number=7, parts=BATCH.parts, options={"selected": ("carrier",)})
-    messages = debezium(staged)
-    assert messages.keys[2] == b'{"id":3}'
-    assert json.loads(messages.values[2])["after"] == {"carrier": "c"}
+    keys, values = debezium(staged)
+    assert keys[2] == b'{"id":3}'
+    assert json.loads(values[2])["after"] == {"carrier": "c"}
 
 
 def test_a_truncation_names_the_table_and_no_row() -> None:
@@ -66,11 +66,11 @@ def test_a_truncation_names_the_table_and_no_row() -> None:
 
 
 def test_a_plain_delete_has_no_value_and_a_plain_update_is_the_row_after() -> None:
-    messages = plain(BATCH)
-    assert messages.keys == [b'{"id":1}', b'{"id":2}', b'{"id":3}']
+    keys, values = plain(BATCH)
+    assert keys == [b'{"id":1}', b'{"id":2}', b'{"id":3}']
     change = {"_batch": 7, "_change_ordinal": 0, "_commit_snapshot_id": str(2**60 + 7)}
     change["_commit_timestamp"] = "2026-11-22T03:04:05.678901Z"
-    assert [value and json.loads(value) for value in messages.values] == [
+    assert [value and json.loads(value) for value in values] == [
         {**change, "_change_type": "UPDATE_AFTER", "id": 1, "carrier": 'A"'},
         None,
         {**change, "_change_type": "INSERT", "id": 3, "carrier": "c"},

@@ -57,8 +57,7 @@ def format_of(**options):
 
 def sent_by(format_, staged):
     [events] = event_rows([staged.rows_of(0)])
-    messages = Encoder(format_, staged.batch).encode(events)
-    pairs = zip(messages.keys, messages.values, strict=True)
+    pairs = zip(*Encoder(format_, staged.batch).encode(events), strict=True)
     return [Sent(key, value, staged.number) for key, value in pairs]
 
 

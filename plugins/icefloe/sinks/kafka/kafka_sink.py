@@ -81,6 +81,7 @@ class KafkaSink(Sink):
     def __init__(self, options: KafkaOptions, clients: KafkaClients) -> None:
         self._options = options
         self.wants_unique_keys = options.duplicates == "fail"
+        self.shows_removed_rows = options.envelope == "debezium"
         self._clients = clients
         self._log = StateTopic(clients, options.tokens)
         self._format = MessageFormat(options, clients)
@@ -89,11 +90,6 @@ class KafkaSink(Sink):
     def url(self) -> str:
         """``kafka://<brokers>/<topic>``."""
         return f"kafka://{self._clients.configuration['bootstrap.servers']}/{self._options.topic}"
-
-    @property
-    def shows_removed_rows(self) -> bool:
-        """False for plain rows."""
-        return self._options.envelope == "debezium"
 
     def check(self) -> None:
         """Asks the registry, for the topics or whether they may be made, and begins as a producer."""

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from time import time_ns
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ from icefloe.sinks.kafka.events import (
     widened,
 )
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
-from icefloe.sinks.kafka.schemas import PREFIX, AvroRegistry, AvroSchema, avro_schema, to_avro, value_schema
+from icefloe.sinks.kafka.schemas import PREFIX, AvroRegistry, AvroSchema, avro_schema, value_schema
 from icefloe.sinks.sink import SchemaOf
 
 _NOTHING: Final = pa.scalar(None, TEXT)
@@ -76,15 +76,8 @@ class MessageFormat:
         schema = widened(rows.schema)
         found = [json.loads(text) for text in row_texts(key_rows(rows, schema), self.form).to_pylist()]
         if self.registry is not None:
-            found = [*map(to_avro(pa.struct(list(schema))), found)]
+            found = [*map(parser(pa.struct(list(schema)), JsonForm.TO_AVRO), found)]
         return {key_text(key) for key in found}
-
-
-class Messages(NamedTuple):
-    """Keys and values; no key without identity, no value for a deleted row."""
-
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
 
 
 class Encoder:
@@ -107,15 +100,16 @@ class Encoder:
         """The registry's id in the bytes of each key; None: they have none."""
         return self._writers["key"].schema_id if "key" in self._writers else None
 
-    def encode(self, events: EventRows) -> Messages:
-        """The messages of events, in order; the sender adds tombstones."""
+    def encode(self, events: EventRows) -> tuple[Sequence[bytes | None], Sequence[bytes | None]]:
+        """Keys and values of the messages of events, in order; the sender adds tombstones.
+
+        No key without identity; no value for a deleted row, unless the envelope has one.
+        """
         keys: Sequence[bytes | None] = [None] * len(events.kinds)
         if self._key.names:
             rows = key_rows(events.rows.take(pa.array(events.positions)), self._key)
             keys = self._messages("key", row_texts(rows, self._form))
-        return Messages(
-            keys, self._messages("value", self._events(events) if self._is_debezium else self._rows(events))
-        )
+        return keys, self._messages("value", self._events(events) if self._is_debezium else self._rows(events))
 
     def truncation(self) -> bytes | None:
         """A ``t`` event: earlier rows of the partition are gone."""
@@ -165,7 +159,7 @@ class Encoder:
 
 class _Writer:
     def __init__(self, registry: AvroRegistry, of: str, columns: pa.Schema, schema: AvroSchema) -> None:
-        self._value = to_avro(pa.struct(list(columns)))
+        self._value = parser(pa.struct(list(columns)), JsonForm.TO_AVRO)
         self._parsed = parse_schema(schema)
         self.schema_id = registry.register(of, schema)
         self._prefix = PREFIX.pack(0, self.schema_id)
@@ -192,7 +186,7 @@ class RetainedChanges:
         self._schema = schema
         self._payload = format_.payload
         self._read = self._debezium if format_.is_debezium else self._plain
-        self._form = form = format_.form if format_.registry is None else JsonForm.AVRO
+        self._form = form = format_.form if format_.registry is None else JsonForm.FROM_AVRO
         paths = {".".join(path): path for path in column_paths(schema)}
         self._key_columns = {
             self._written(name): (path, parser(column_type(schema, name), form)) for name, path in paths.items()
@@ -254,7 +248,7 @@ class RetainedChanges:
         return row
 
     def _written(self, name: str) -> str:
-        return avro_name(name) if self._form is JsonForm.AVRO else name
+        return avro_name(name) if self._form is JsonForm.FROM_AVRO else name
 
 
 def key_text(key: object) -> str:

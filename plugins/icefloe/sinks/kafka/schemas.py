@@ -2,9 +2,7 @@
 
 import io
 import json
-from base64 import b64decode
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from http import HTTPStatus
 from struct import Struct
 from types import MappingProxyType
@@ -19,7 +17,7 @@ from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.pipeline.url import is_address
 from icefloe.sinks.batch_to_deliver import ProvenBatch
-from icefloe.sinks.json_texts import avro_name, is_binary_type
+from icefloe.sinks.json_texts import avro_name, is_binary_type, is_text_type
 from icefloe.sinks.kafka.events import SOURCE
 
 _TIMES: Final[Mapping[str, str]] = {
@@ -139,7 +137,7 @@ class _Schemas:
         if pa.types.is_struct(kind):
             return self.record(pa.schema(list(kind)), path)
         if pa.types.is_map(kind):
-            if _is_text(kind.key_type):
+            if is_text_type(kind.key_type):
                 return {"type": "map", "values": self._union(kind.item_field, f"{path}.value")}
             # Avro's maps have texts as keys.
             fields = [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
@@ -158,7 +156,7 @@ def _plain(kind: pa.DataType, path: str) -> str:
         return "float" if kind.bit_width == 32 else "double"
     if is_binary_type(kind):
         return "bytes"
-    if _is_text(kind) or pa.types.is_null(kind):
+    if is_text_type(kind) or pa.types.is_null(kind):
         return "string"
     column = path.rpartition(".")[2]
     raise TerminalError(
@@ -166,43 +164,10 @@ def _plain(kind: pa.DataType, path: str) -> str:
     )
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
 def _ambiguous(columns: str, name: str) -> TerminalError:
     return TerminalError(
         f"{columns} are both {name} in Avro: rename one of them, leave one out of columns, or set sink.format to json",
     )
-
-
-def to_avro(kind: pa.DataType) -> Callable[[Any], Any]:
-    """From a value in Debezium's JSON to the Avro value of its type.
-
-    >>> to_avro(pa.struct({"a b": pa.decimal128(9, 2)}))({"a b": "1.50"})
-    {'a_b': Decimal('1.50')}
-    """
-    convert = _converter(kind)
-    return lambda value: None if value is None else convert(value)
-
-
-def _converter(kind: pa.DataType) -> Callable[[Any], Any]:
-    if pa.types.is_struct(kind):
-        fields = [(field.name, avro_name(field.name), to_avro(field.type)) for field in kind]
-        return lambda value: {written: convert(value[name]) for name, written, convert in fields}
-    if pa.types.is_map(kind):
-        key, item = to_avro(kind.key_type), to_avro(kind.item_type)
-        if _is_text(kind.key_type):
-            return lambda value: {name: item(each) for name, each in value.items()}
-        return lambda value: [{"key": key(name), "value": item(each)} for name, each in value]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        element = to_avro(kind.value_type)
-        return lambda value: [element(each) for each in value]
-    if pa.types.is_decimal(kind):
-        return Decimal
-    if is_binary_type(kind):
-        return b64decode
-    return float if pa.types.is_floating(kind) else lambda value: value
 
 
 class AvroRegistry:

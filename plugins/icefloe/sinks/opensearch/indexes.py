@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths, column_type
+from icefloe.sinks.json_texts import is_text_type
 from icefloe.sinks.opensearch.cluster import Cluster, IndexGoneError, failed_copies
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
 from icefloe.sinks.opensearch.row_documents import DELETED, DELETED_AT, NOT_DELETED, id_forms
@@ -189,7 +190,7 @@ def _mapping(written: pa.DataType, *, is_key: bool) -> dict[str, Any]:
         return {"type": "double", "ignore_malformed": True}
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return {"type": "date", "format": "strict_date_optional_time_nanos", "ignore_malformed": True}
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    is_text = is_text_type(kind)
     if pa.types.is_time(kind) or isinstance(kind, pa.UuidType) or (is_text and is_key):
         return dict(_KEYWORD)
     return {"type": "text", "fields": {"keyword": dict(_KEYWORD)}} if is_text else {"type": "binary"}

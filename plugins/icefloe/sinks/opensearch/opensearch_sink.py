@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -170,8 +169,7 @@ class OpenSearchSink(Sink):
             ) from None
 
     def _purged(self, target: str, query: Mapping[str, Any], *, dry_run: bool) -> int:
-        letters = () if self._letters is None else map(self._letters.letters, self._letters.batches())
-        kept = {each.id for each in chain.from_iterable(letters)}
+        kept = set() if self._letters is None else {letter.id for _, letter in self._letters.letters()}
         sender = BulkSender(self._cluster, self._names.writer(target), bulk_bytes=self._settings.bulk_bytes)
         count = 0
         # Not by the alias, which leaves marks out.
