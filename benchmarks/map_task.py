@@ -15,6 +15,7 @@ from icefloe.batch.plan.make_plan import PlannedBatch, make_plan
 from icefloe.batch.plan_document import put_map_tasks, tasks_key
 from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import ReduceRange
@@ -39,7 +40,7 @@ class MapTaskResult:
 def planned_batch(table: Table, *, identifier: str = "flight_id") -> PlannedBatch:
     """The second snapshot of the table as a batch, planned for one core."""
     loaded, first = LoadedTable(table), table.metadata.snapshots[0].snapshot_id
-    snapshots = SnapshotRange.between(loaded, after_snapshot_id=first)
+    snapshots = SnapshotRange.of_passage(Passage.find(loaded, after_snapshot_id=first), loaded)
     spec = BatchSpec(
         after_snapshot_id=snapshots.after_snapshot_id,
         up_to_snapshot_id=snapshots.up_to_snapshot_id,

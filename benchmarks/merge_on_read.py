@@ -17,6 +17,7 @@ from benchmarks.deleted_tables import deleted_tables
 from benchmarks.run import FOLDER, best_of, use_one_core
 from icefloe.api import read_changes
 from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.scan.steps import SnapshotRange
 from support.spark.spark_lab import SparkLab
@@ -46,7 +47,8 @@ def main() -> int:
 
 def planned(table: Table, after_snapshot_id: int) -> ScanPlan:
     loaded = LoadedTable(table)
-    return ScanPlan.of(loaded, SnapshotRange.between(loaded, after_snapshot_id=after_snapshot_id).steps)
+    passage = Passage.find(loaded, after_snapshot_id=after_snapshot_id)
+    return ScanPlan.of(loaded, SnapshotRange.of_passage(passage, loaded).steps)
 
 
 def read_raw(plan: ScanPlan) -> int:

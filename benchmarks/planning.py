@@ -27,6 +27,7 @@ from benchmarks.made_up_table import MadeUpTable
 from benchmarks.run import use_one_core
 from icefloe.api import read_changes
 from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.scan.steps import SnapshotRange
 
@@ -110,7 +111,7 @@ def measured(commit: str, place: Path, *, files: int, manifests: int) -> Plannin
     read_changes(table, after_snapshot_id=after)
     planned_seconds, peak = time.process_time() - started, peak_mib()
     loaded = LoadedTable(table)
-    scan = ScanPlan.of(loaded, SnapshotRange.between(loaded, after_snapshot_id=after).steps)
+    scan = ScanPlan.of(loaded, SnapshotRange.of_passage(Passage.find(loaded, after_snapshot_id=after), loaded).steps)
     return PlanningFigures(
         commit=commit,
         files=files,

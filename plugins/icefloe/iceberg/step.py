@@ -108,31 +108,19 @@ class Step(Document):
     load_part: LoadPart | None = None
 
     @classmethod
-    def initial(cls, snapshot_id: int, *, timestamp_ms: int) -> "Step":
-        """Every live row at a snapshot, as the only step of a batch."""
-        return cls(
-            change_ordinal=0,
-            kind=StepKind.INITIAL,
-            start_snapshot_id=None,
-            end_snapshot_id=snapshot_id,
-            snapshot_ids=(snapshot_id,),
-            commit_snapshot_id=snapshot_id,
-            commit_timestamp_us=1000 * timestamp_ms,
-        )
-
-    @classmethod
-    def commit(
+    def of(
         cls,
+        kind: StepKind,
         snapshot_ids: Sequence[int],
         *,
         timestamp_ms: int,
         change_ordinal: int = 0,
         start_snapshot_id: int | None = None,
     ) -> "Step":
-        """The changes of the snapshots of one commit."""
+        """The step that ends at the last of some snapshots."""
         return cls(
             change_ordinal=change_ordinal,
-            kind=StepKind.COMMIT,
+            kind=kind,
             start_snapshot_id=start_snapshot_id,
             end_snapshot_id=snapshot_ids[-1],
             snapshot_ids=tuple(snapshot_ids),

@@ -92,7 +92,7 @@ def test_a_file_that_is_listed_twice_is_one_file_of_a_load_if_a_delete_file_reac
     new = reader.write("new", 3, data("a", ADDED, 3, 3), data("c", ADDED, 3, 3))
     reader.lists = {3: [old, reader.write("d", 2, delete("d", ADDED, 2, 2)), new]}
     part = LoadPart(first_file=first, stop_file=stop, num_files=3)
-    load = replace(Step.initial(3, timestamp_ms=0), load_part=part)
+    load = replace(Step.of(StepKind.INITIAL, [3], timestamp_ms=0), load_part=part)
     found: Counter[str] = Counter()
     for term in ReadFiles(reader, load).terms(load):
         found[term.entry.data_file.path] += term.weight

@@ -10,6 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.step import Step, StepKind
@@ -41,7 +42,9 @@ def snapshot_ids(table: Table) -> list[int]:
 
 def plan_range(table: Table, **options: Any) -> SnapshotRange:
     """The range of a table, as it is now."""
-    return SnapshotRange.between(LoadedTable(table), **options)
+    loaded = LoadedTable(table)
+    own = {name: options.pop(name) for name in ("commit_groups", "max_steps") if name in options}
+    return SnapshotRange.of_passage(Passage.find(loaded, **options), loaded, **own)
 
 
 def plan_scan_tasks(table: Table, of: Sequence[Step], **options: Any) -> ScanPlan:

@@ -81,14 +81,10 @@ def plan_request(
         up_to = table.snapshot_at(request.up_to_timestamp, branch=branch)
         if up_to is None:
             return SnapshotRange(after_snapshot_id=after, up_to_snapshot_id=after)
-    return SnapshotRange.between(
-        table,
-        branch=branch,
-        after_snapshot_id=after,
-        up_to_snapshot_id=up_to,
-        on_rollback=on_rollback,
-        commit_groups=commit_groups,
+    passage = Passage.find(
+        table, branch=branch, after_snapshot_id=after, up_to_snapshot_id=up_to, on_rollback=on_rollback
     )
+    return SnapshotRange.of_passage(passage, table, commit_groups=commit_groups)
 
 
 def backfill_id(

@@ -23,7 +23,7 @@ from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.step import LoadPart, Step
+from icefloe.iceberg.step import LoadPart, Step, StepKind
 
 __all__ = ["committed_batches", "rows_at"]
 
@@ -136,7 +136,8 @@ class TableState:
         """The state at a snapshot, or a part of it; None: before the first snapshot, without a row."""
         table, files = LoadedTable(session.table), ScanPlan(tasks=())
         if snapshot_id is not None:
-            files = ScanPlan.of(table, [replace(Step.initial(snapshot_id, timestamp_ms=0), load_part=load_part)])
+            load = Step.of(StepKind.INITIAL, [snapshot_id], timestamp_ms=0)
+            files = ScanPlan.of(table, [replace(load, load_part=load_part)])
         memory_bytes = session.pipeline.shuffle.memory_bytes
         return cls(table=table, shape=shape, snapshot_id=snapshot_id, files=files, memory_bytes=memory_bytes)
 

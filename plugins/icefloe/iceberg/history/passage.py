@@ -1,6 +1,6 @@
 """The passage of a branch through a range: every snapshot, found once."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal
@@ -47,14 +47,12 @@ class Passage:
         after_snapshot_id: exclusive; None: from the start of the history, or a load.
         up_to_snapshot_id: inclusive; None: the branch has no snapshot.
         landing: reached before the commits; None if they go on from ``after_snapshot_id``.
-        before: the snapshot before the first commit; None if there was none, or it expired.
         commits: oldest first, each the parent of the next.
     """
 
     after_snapshot_id: int | None
     up_to_snapshot_id: int | None
     landing: Landing | None = None
-    before: Snapshot | None = None
     commits: tuple[Snapshot, ...] = ()
 
     @staticmethod
@@ -89,8 +87,6 @@ class Passage:
             NotAnAncestorError: the start is no ancestor of the end, and no rollback is compensated.
             ExpiredHistoryError: the range starts before the oldest existing snapshot.
         """
-        if load != "changes" and after_snapshot_id is not None:
-            raise ValueError(f"load={load!r} starts without a snapshot, found after_snapshot_id={after_snapshot_id}")
         end = _end(table, branch, up_to_snapshot_id, was_head=was_head)
         if end is None:
             if after_snapshot_id is None:
@@ -102,8 +98,23 @@ class Passage:
         lineage = table.history.lineage(end.snapshot_id)
         if after_snapshot_id is None:
             return _from_oldest(table, lineage, needs_start=load == "changes")
-        return _since(
-            table, after_snapshot_id, lineage, branch=branch, was_head=after_was_head, on_rollback=on_rollback
+        landing, commits = None, commits_after(lineage, after_snapshot_id)
+        if commits is None:
+            # The cursor is at 3. The branch was rolled back to 1, and 4 and 5 were committed:
+            #   1 - 2 - 3        a landing on 1, which takes back 2 and 3,
+            #    `- 4 - 5        then the commits 4 and 5
+            landing = _landing(
+                table, lineage, branch=branch, after_snapshot_id=after_snapshot_id, was_head=after_was_head,
+                on_rollback=on_rollback,
+            )  # fmt: skip
+            commits = commits_after(lineage, landing.snapshot.snapshot_id) or ()
+        elif after_snapshot_id not in table.history.snapshots and not is_replace(commits[0]):
+            require_removed_files(commits[0], table.history, table.manifests, table.io)
+        return Passage(
+            after_snapshot_id=after_snapshot_id,
+            up_to_snapshot_id=end.snapshot_id,
+            landing=landing,
+            commits=commits,
         )
 
     @staticmethod
@@ -142,7 +153,6 @@ class Passage:
             return Passage(
                 after_snapshot_id=after_snapshot_id,
                 up_to_snapshot_id=tagged.snapshot_id,
-                before=history.snapshots[after_snapshot_id],
                 commits=tuple(reversed(passed)),
             )
         require_comparable_states(table.metadata, after_snapshot_id, tagged.snapshot_id, table=table.name)
@@ -153,12 +163,6 @@ class Passage:
                 snapshot=tagged, left_snapshot_id=after_snapshot_id, timestamp_ms=table.log.moved_at_ms(tag)
             ),
         )
-
-    @property
-    def parents(self) -> Mapping[int, Snapshot | None]:
-        """The snapshot before each commit, by the commit's id; None if there is none any more."""
-        before = (self.before, *self.commits)
-        return {snapshot.snapshot_id: parent for snapshot, parent in zip(self.commits, before, strict=False)}
 
     def up_to_first_of(self, snapshot_ids: Collection[int]) -> "Passage":
         """The passage up to the first of some snapshots; all of it without one."""
@@ -200,41 +204,7 @@ def _from_oldest(table: LoadedTable, lineage: Sequence[Snapshot], *, needs_start
         after_snapshot_id=None,
         up_to_snapshot_id=lineage[0].snapshot_id,
         landing=Landing.of_load(oldest) if is_landing else None,
-        before=oldest if is_landing else None,
         commits=tuple(reversed(lineage))[is_landing:],
-    )
-
-
-def _since(
-    table: LoadedTable,
-    after_snapshot_id: int,
-    lineage: Sequence[Snapshot],
-    *,
-    branch: str,
-    was_head: bool,
-    on_rollback: RollbackOption,
-) -> Passage:
-    landing = None
-    before = table.history.snapshots.get(after_snapshot_id)
-    commits = commits_after(lineage, after_snapshot_id)
-    if commits is None:
-        # The cursor is at 3. The branch was rolled back to 1, and 4 and 5 were committed:
-        #   1 - 2 - 3        a landing on 1, which takes back 2 and 3,
-        #    `- 4 - 5        then the commits 4 and 5
-        landing = _landing(
-            table, lineage, branch=branch, after_snapshot_id=after_snapshot_id, was_head=was_head,
-            on_rollback=on_rollback,
-        )  # fmt: skip
-        before = landing.snapshot
-        commits = commits_after(lineage, before.snapshot_id) or ()
-    elif before is None and not is_replace(commits[0]):
-        require_removed_files(commits[0], table.history, table.manifests, table.io)
-    return Passage(
-        after_snapshot_id=after_snapshot_id,
-        up_to_snapshot_id=lineage[0].snapshot_id,
-        landing=landing,
-        before=before,
-        commits=commits,
     )
 
 

@@ -4,13 +4,14 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple, Self, TypeVar
 
 from pyiceberg.types import PrimitiveType
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import Constant, FileContent
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_avro import FieldSummary
 from icefloe.iceberg.manifests.manifest_reader import (
     DataEntry,
@@ -24,6 +25,7 @@ from icefloe.iceberg.manifests.manifest_values import ColumnRange, decoded_bound
 from icefloe.iceberg.scan.changed_files import DeleteTargets, FileTerm, StepTerms, compared_terms, loaded_terms, summed
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex, DeleteNumbers, may_meet
 from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.table import ancestry
 from icefloe.storage.requests import map_parallel
 
 Entry = TypeVar("Entry", DataEntry, DeleteEntry)
@@ -34,6 +36,19 @@ class ListedStates(NamedTuple):
 
     manifests: Mapping[int, Sequence[ManifestFile]]
     parents: Mapping[int, int]
+
+    @classmethod
+    def of(cls, steps: Iterable[Step], table: LoadedTable) -> Self:
+        """The states that steps compare; reads their manifest lists at once."""
+        # The start of a commit may expire while its batch is open: only a comparison of states cannot do without it.
+        starts = {step.start_snapshot_id for step in steps if step.kind is StepKind.STATES} - {None}
+        commits = [each for step in steps if step.kind is StepKind.COMMIT for each in step.snapshot_ids]
+        before = {each: [*islice(ancestry(table.history.snapshots, each), 1, 2)] for each in commits}
+        known = {each: parent.snapshot_id for each, found in before.items() for parent in found}
+        needed = starts | {*known.values()} | {snapshot_id for step in steps for snapshot_id in step.snapshot_ids}
+        found = [table.history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None]
+        lists = map_parallel(table.manifests.manifests, found)
+        return cls({s.snapshot_id: manifests for s, manifests in zip(found, lists, strict=True)}, known)
 
     def compared(self, step: Step) -> list["Comparison"]:
         """Pairs of states whose differences add up to a step, without those with the same manifests."""
@@ -307,16 +322,16 @@ def _content(manifest: ManifestFile) -> _Content:
     return manifest.path, manifest.sequence_number, manifest.first_row_id
 
 
-def check_replace(snapshot_id: int, states: ListedStates, reader: ManifestReader, *, table: str) -> str | None:
+def check_replace(commit: Step, states: ListedStates, reader: ManifestReader, *, table: str) -> str | None:
     """Compare the live rows before and after; a warning if they are not known exactly."""
+    snapshot_id = commit.end_snapshot_id
     parent_id = states.parents.get(snapshot_id)
     before = None if parent_id is None else _records(states.manifests[parent_id])
     # Nothing more is read if there are no delete files and the manifest lists have equal counts.
     if before is not None and before == _records(states.manifests[snapshot_id]):
         return None
-    step = Step.commit([snapshot_id], timestamp_ms=0)  # as if it were not a replace
-    deletes = LiveDeletes.read([step], states, reader)
-    terms = list(DataManifests(reader, deletes).terms(step).each())
+    deletes = LiveDeletes.read([commit], states, reader)
+    terms = list(DataManifests(reader, deletes).terms(commit).each())
     # Only deletion vectors allow an exact count.
     rows = [(term, _live_rows(term, deletes.index)) for term in terms]
     is_known = all(count is not None for _, count in rows)

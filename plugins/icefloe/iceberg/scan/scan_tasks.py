@@ -7,7 +7,6 @@ ids of the step's own manifests, so a step delivers the same changes in whatever
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import islice
 from typing import Self
 
 from pyiceberg.types import PrimitiveType
@@ -23,9 +22,7 @@ from icefloe.iceberg.scan.changed_files import DeleteTargets, FileTerm, StepTerm
 from icefloe.iceberg.scan.compared_states import DataManifests, ListedStates, LiveDeletes
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers, known_range
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.step import Step, StepKind
-from icefloe.iceberg.table import ancestry
-from icefloe.storage.requests import map_parallel
+from icefloe.iceberg.step import Step
 
 __all__ = ["ScanPlan", "ScanTask", "Term"]
 
@@ -98,7 +95,7 @@ class ScanPlan:
             row_filter: files without a row that passes are not read; None: all rows count.
         """
         read_before = table.manifests.manifests_read
-        deletes = LiveDeletes.read(steps, _states_of(steps, table), table.manifests)
+        deletes = LiveDeletes.read(steps, ListedStates.of(steps, table), table.manifests)
         data = DataManifests(table.manifests, deletes)
         row_ids: dict[int, FirstRowIds] = {}
 
@@ -261,16 +258,3 @@ def _by_first_row_id(
     for term in terms:
         by_row_id.setdefault(own.get(term.change_ordinal, first), []).append(term)
     return by_row_id.items()
-
-
-def _states_of(steps: Iterable[Step], table: LoadedTable) -> ListedStates:
-    snapshots = table.history.snapshots
-    # The start of a commit may expire while its batch is open: only a comparison of states cannot do without it.
-    starts = {step.start_snapshot_id for step in steps if step.kind is StepKind.STATES} - {None}
-    commits = [each for step in steps if step.kind is StepKind.COMMIT for each in step.snapshot_ids]
-    before = {each: [*islice(ancestry(snapshots, each), 1, 2)] for each in commits}
-    known = {each: parent.snapshot_id for each, found in before.items() for parent in found}
-    needed = starts | {*known.values()} | {snapshot_id for step in steps for snapshot_id in step.snapshot_ids}
-    found = [table.history.snapshot(snapshot_id) for snapshot_id in needed if snapshot_id is not None]
-    lists = map_parallel(table.manifests.manifests, found)
-    return ListedStates({s.snapshot_id: manifests for s, manifests in zip(found, lists, strict=True)}, known)

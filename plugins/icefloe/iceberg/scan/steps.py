@@ -4,19 +4,18 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final, Literal, Self
+from typing import Final, Self
 
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history.history import MAIN, ExpiredHistoryError, is_replace
+from icefloe.iceberg.history.history import ExpiredHistoryError, is_replace
 from icefloe.iceberg.history.loaded_table import LoadedTable, MetadataLog
 from icefloe.iceberg.history.passage import Landing, Passage
 from icefloe.iceberg.history.summaries import file_bytes_bound
 from icefloe.iceberg.scan.compared_states import ListedStates, check_replace
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.step import LoadPart, Step, StepKind
-from icefloe.pipeline.settings import CommitGroupsOption, RollbackOption
-from icefloe.storage.requests import map_parallel
+from icefloe.pipeline.settings import CommitGroupsOption
 
 __all__ = ["SnapshotRange"]
 
@@ -114,16 +113,12 @@ def _guess(snapshot: Snapshot, log: MetadataLog) -> int:
     return min(bisect_left(log.timestamps_ms, snapshot.timestamp_ms), len(log) - 1)
 
 
-def check_replaces(passage: Passage, snapshots: Sequence[Snapshot], table: LoadedTable) -> list[str]:
+def check_replaces(snapshots: Sequence[Snapshot], table: LoadedTable) -> list[str]:
     """Check ``replace`` snapshots; a warning for each that cannot be checked."""
-    before = passage.parents
-    replaces = [snapshot for snapshot in snapshots if is_replace(snapshot)]
-    parents = {each.snapshot_id: parent for each in replaces if (parent := before[each.snapshot_id]) is not None}
-    states = {state.snapshot_id: state for state in (*replaces, *parents.values())}
+    commits = [Step.of(StepKind.COMMIT, [s.snapshot_id], timestamp_ms=0) for s in snapshots if is_replace(s)]
     # All manifest lists at once. Without delete files, their counts are all that a check needs.
-    lists = dict(zip(states, map_parallel(table.manifests.manifests, states.values()), strict=True))
-    listed = ListedStates(lists, {each: parent.snapshot_id for each, parent in parents.items()})
-    checked = [check_replace(each.snapshot_id, listed, table.manifests, table=table.name) for each in replaces]
+    listed = ListedStates.of(commits, table)
+    checked = [check_replace(commit, listed, table.manifests, table=table.name) for commit in commits]
     return [warning for warning in checked if warning is not None]
 
 
@@ -145,30 +140,6 @@ class SnapshotRange:
     is_reload: bool = False
 
     @classmethod
-    def between(
-        cls,
-        table: LoadedTable,
-        *,
-        branch: str = MAIN,
-        after_snapshot_id: int | None = None,
-        up_to_snapshot_id: int | None = None,
-        load: Literal["changes", "full", "from_earliest"] = "changes",
-        on_rollback: RollbackOption = "fail",
-        commit_groups: CommitGroupsOption = "fuse",
-        max_steps: int | None = None,
-    ) -> Self:
-        """The steps from one snapshot of a branch to another; reads metadata only."""
-        passage = Passage.find(
-            table,
-            branch=branch,
-            after_snapshot_id=after_snapshot_id,
-            up_to_snapshot_id=up_to_snapshot_id,
-            load=load,
-            on_rollback=on_rollback,
-        )
-        return cls.of_passage(passage, table, commit_groups=commit_groups, max_steps=max_steps)
-
-    @classmethod
     def of_passage(
         cls,
         passage: Passage,
@@ -177,28 +148,28 @@ class SnapshotRange:
         commit_groups: CommitGroupsOption = "fuse",
         max_steps: int | None = None,
     ) -> Self:
-        """The steps of a passage, at most ``max_steps``, never half a commit.
+        """The steps of a passage, at most ``max_steps``, never half a commit; reads metadata only.
 
         Args:
             commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
         """
-        opening = [] if passage.landing is None else [passage.landing]
-        room = None if max_steps is None else max_steps - len(opening)
+        landing = passage.landing
+        room = None if max_steps is None else max_steps - (landing is not None)
         groups = group_commits(passage.commits, table.log, commit_groups=commit_groups, room=room)
         passed = [snapshot for group in groups.groups for snapshot in group]
-        parents = passage.parents
-        warnings = check_replaces(passage, passed, table)
-        steps = [_landing_step(landing) for landing in opening]
+        warnings = check_replaces(passed, table)
+        steps = [] if landing is None else [_landing_step(landing)]
         for changing in filter(None, map(_changing, groups.groups)):
-            parent = parents[changing[0].snapshot_id]
-            commit = Step.commit(
+            parent_id = changing[0].parent_snapshot_id
+            commit = Step.of(
+                StepKind.COMMIT,
                 [snapshot.snapshot_id for snapshot in changing],
                 timestamp_ms=changing[-1].timestamp_ms,
                 change_ordinal=len(steps),
-                start_snapshot_id=None if parent is None else parent.snapshot_id,
+                start_snapshot_id=parent_id if parent_id in table.history.snapshots else None,
             )
             steps.append(commit)
-        reached = [*(landing.snapshot for landing in opening), *passed]
+        reached = passed if landing is None else [landing.snapshot, *passed]
         return cls(
             after_snapshot_id=passage.after_snapshot_id,
             up_to_snapshot_id=reached[-1].snapshot_id if reached else passage.up_to_snapshot_id,
@@ -253,7 +224,7 @@ class SnapshotRange:
                 f"the initial load of table {table.name} has delivered {delivered.stop_file} of {delivered.num_files} "
                 f"files of snapshot {snapshot_id}, which has expired or is not given"
             )
-        step = Step.initial(snapshot_id, timestamp_ms=snapshot.timestamp_ms)
+        step = Step.of(StepKind.INITIAL, [snapshot_id], timestamp_ms=snapshot.timestamp_ms)
         rest = replace(delivered, first_file=delivered.stop_file, stop_file=delivered.num_files)
         load = ScanPlan.of(table, [replace(step, load_part=rest)])
         part = replace(rest, stop_file=rest.first_file + leading_within(load.sizes(), max_bytes=max_bytes))
@@ -262,14 +233,11 @@ class SnapshotRange:
 
 def _landing_step(landing: Landing) -> Step:
     """All its rows, or the difference to the state that was left."""
-    return Step(
-        change_ordinal=0,
-        kind=StepKind.INITIAL if landing.left_snapshot_id is None else StepKind.STATES,
+    return Step.of(
+        StepKind.INITIAL if landing.left_snapshot_id is None else StepKind.STATES,
+        [landing.snapshot.snapshot_id],
+        timestamp_ms=landing.timestamp_ms,
         start_snapshot_id=landing.left_snapshot_id,
-        end_snapshot_id=landing.snapshot.snapshot_id,
-        snapshot_ids=(landing.snapshot.snapshot_id,),
-        commit_snapshot_id=landing.snapshot.snapshot_id,
-        commit_timestamp_us=1000 * landing.timestamp_ms,
     )
 
 
