@@ -108,7 +108,7 @@ def _read_vector(path: Path, record_count: int | None = None) -> list[BitMap64]:
     blob = path.read_bytes()
     counts = {len(blob_of(vector)): len(vector) for vector in VECTORS}
     written = write_blob(path, blob, data_file="f", record_count=record_count or counts.get(len(blob), 1000))
-    return [DeletionVectors(io=local_io(), table="db.t", memory_bytes=1).read(written)]
+    return [DeletionVectors(reader(), memory_bytes=1).read(written)]
 
 
 def _forged(blob: bytes) -> bytes:

@@ -154,12 +154,9 @@ def constant_from_json(value_type: PrimitiveType, value: Constant) -> Any:
     unit: Any = _UNITS.get(type(value_type))
     if unit is not None:
         # Some writers leave out the logical type of a date.
-        return value if isinstance(value, int) else _since_epoch(str(value), unit)
+        text = str(value).removesuffix(_ZONE)
+        return value if isinstance(value, int) else int(np.datetime64(text, unit).astype(np.int64))
     return from_json(value_type, value)
-
-
-def _since_epoch(text: str, unit: Any) -> int:
-    return int(np.datetime64(text.removesuffix(_ZONE), unit).astype(np.int64))
 
 
 def _float_to_json(value: float) -> Constant:

@@ -13,7 +13,7 @@ from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DeleteFile
 from icefloe.iceberg.deletes.deleted_positions import DeletionVectors, decode_deletion_vector
 from support.tables.written_deletes import MAGIC, blob_of, framed, write_blob, write_deletion_vector
-from support.tables.written_tables import local_io
+from support.tables.written_tables import local_io, reader
 
 DATA_FILE = "s3://lake/t/data.parquet"
 
@@ -27,7 +27,7 @@ GOLDEN = [(ARRAYS, BitMap64([0, 3, 4, 5, 70_000, 2**32 + 5])), (RUNS, BitMap64(r
 
 
 def read_by(io: FileIO) -> Callable[[DeleteFile], BitMap64]:
-    return DeletionVectors(io=io, table="db.t", memory_bytes=1 << 20).read
+    return DeletionVectors(reader(io), memory_bytes=1 << 20).read
 
 
 def read(delete_file: DeleteFile) -> BitMap64:

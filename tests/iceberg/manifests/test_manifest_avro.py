@@ -36,7 +36,7 @@ def test_manifests_of_v1_and_v2_are_read_with_the_v3_schemas(tmp_path: Path) -> 
         assert (manifest["added_files_count"], manifest["added_rows_count"]) == (1, 2)
         assert manifest["sequence_number"] == (0 if version == 1 else 1)
         assert manifest["first_row_id"] is None
-        (entry,) = read_manifest_entries(table.io, manifest["manifest_path"])
+        (entry,) = read_manifest_entries(table.io, manifest["path"])
         assert entry.status == 1
         assert entry.file[103] == 2
         assert entry.file[101] == "PARQUET"

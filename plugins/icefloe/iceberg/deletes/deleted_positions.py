@@ -12,8 +12,7 @@ Source: https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type
 
 import os
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Final
 
@@ -21,14 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyiceberg.io import FileIO, InputStream
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.types import LongType, NestedField, StringType
 from pyroaring import BitMap64
 
 from icefloe.errors import TerminalError, one_line
-from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_data_file
+from icefloe.iceberg.catalog.file_io import is_local
 from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes, positions_by, runs_of_at_most
 from icefloe.iceberg.files.reader import FileReader
@@ -47,9 +45,8 @@ _SMALL_FILE_BYTES: Final = 8 << 20
 class DeletionVectors:
     """Reads deletion vectors, in any thread; keeps ``memory_bytes`` of small Puffin files, at least one, read whole."""
 
-    def __init__(self, *, io: FileIO, table: str, memory_bytes: int) -> None:
-        self._io = io
-        self._table = table
+    def __init__(self, reader: FileReader, *, memory_bytes: int) -> None:
+        self._reader = reader
         # Writers put the vectors of many data files into one Puffin file.
         self._small_file = lru_cache(maxsize=max(1, memory_bytes // _SMALL_FILE_BYTES))(self._read_small_file)
 
@@ -59,8 +56,8 @@ class DeletionVectors:
             return decode_deletion_vector(self._blob(vector), record_count=vector.record_count)
         except ValueError as cause:
             raise TerminalError(
-                f"deletion vector {vector.path} of data file {vector.referenced_data_file} in table {self._table} is "
-                f"damaged: {one_line(cause)}; restore the file"
+                f"deletion vector {vector.path} of data file {vector.referenced_data_file} in table "
+                f"{self._reader.table} is damaged: {one_line(cause)}; restore the file"
             ) from cause
 
     def _blob(self, vector: DeleteFile) -> bytes:
@@ -68,23 +65,16 @@ class DeletionVectors:
         if small is not None:
             offset, size = _place(vector, len(small))
             return small[offset : offset + size]
-        with self._opened(vector.path) as source:
+        with self._reader.source(vector.path, noun=vector.noun) as source:
             offset, size = _place(vector, source.seek(0, os.SEEK_END))
             source.seek(offset)
             return source.read(size)
 
     def _read_small_file(self, path: str) -> bytes | None:
-        with self._opened(path) as source:
+        with self._reader.source(path, noun="deletion vector") as source:
             size = source.seek(0, os.SEEK_END)
             source.seek(0)
             return source.read(size) if size <= _SMALL_FILE_BYTES else None
-
-    @contextmanager
-    def _opened(self, path: str) -> Iterator[InputStream]:
-        noun = "deletion vector"
-        opener = data_file_input(self._io, path, table=self._table, noun=noun)
-        with reading_data_file(path, table=self._table, noun=noun), opener.open() as source:
-            yield source
 
 
 def decode_deletion_vector(blob: bytes, *, record_count: int) -> BitMap64:
@@ -215,7 +205,7 @@ class DeletedPositions:
             reader=reader,
             memory_bytes=memory_bytes // 2,
         )
-        self._vectors = DeletionVectors(io=reader.io, table=reader.table, memory_bytes=memory_bytes // 2)
+        self._vectors = DeletionVectors(reader, memory_bytes=memory_bytes // 2)
 
     def of(self, data_file: DataFile, delete_ids: Iterable[int]) -> dict[int, BitMap64]:
         """Positions by delete file, below the record count; do not change the shared bitmaps.

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import IcebergType, NestedField, StructType
+from pyiceberg.types import NestedField, StructType
 from pyroaring import BitMap64
 
 from icefloe.changes.hash_index import HashIndex, HashSlice, distinct_hashes
@@ -21,6 +21,7 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import is_local
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.files.reader import FileReader
+from icefloe.iceberg.schemas.column_paths import optional_fields, struct_paths
 from icefloe.iceberg.schemas.table_schema import TableSchema, covering_schema, schemas_before
 from icefloe.storage.requests import map_parallel
 
@@ -39,35 +40,23 @@ def equality_schema(
     Source: https://iceberg.apache.org/spec/#equality-delete-files
     """
     fields: list[NestedField] = []
-    missing = frozenset(field_ids)
+    missing = set(field_ids)
     before = schemas_before(metadata, snapshot_ids)
     others = [schema for schema in metadata.schemas if schema not in before]
     for schema in (*(covering_schema(each, before) for each in _newest_first(before)), *_newest_first(others)):
-        found = _selected(schema.fields, missing)
-        fields = _merged(fields, found)
-        missing -= set(Schema(*found).field_ids)
+        found = prune_columns(schema, missing & struct_paths(schema).keys())
+        fields = _merged(fields, found.fields)
+        missing -= set(found.field_ids)
     if missing:
         raise TerminalError(
             f"equality delete files of the table at {metadata.location} name field {min(missing)}, which no schema of "
             "the table has outside of lists and maps: the metadata is damaged"
         )
-    return TableSchema.of(Schema(*fields), metadata.name_mapping())
+    return TableSchema.of(Schema(*optional_fields(fields)), metadata.name_mapping())
 
 
 def _newest_first(schemas: Iterable[Schema]) -> list[Schema]:
     return sorted(schemas, key=lambda schema: schema.schema_id, reverse=True)
-
-
-def _selected(fields: Sequence[NestedField], wanted: Collection[int]) -> list[NestedField]:
-    selected = []
-    for field in fields:
-        if field.field_id in wanted:
-            selected.append(_optional(field, field.field_type))
-        elif isinstance(field.field_type, StructType):
-            inner = _selected(field.field_type.fields, wanted)
-            if inner:
-                selected.append(_optional(field, StructType(*inner)))
-    return selected
 
 
 def _merged(fields: Sequence[NestedField], others: Sequence[NestedField]) -> list[NestedField]:
@@ -75,16 +64,12 @@ def _merged(fields: Sequence[NestedField], others: Sequence[NestedField]) -> lis
     for other in others:
         field = merged.get(other.field_id, other)
         inner = _merged(_children(field), _children(other))
-        merged[other.field_id] = _optional(field, StructType(*inner)) if inner else field
+        merged[other.field_id] = field.model_copy(update={"field_type": StructType(*inner)}) if inner else field
     return list(merged.values())
 
 
 def _children(field: NestedField) -> Sequence[NestedField]:
     return field.field_type.fields if isinstance(field.field_type, StructType) else ()
-
-
-def _optional(field: NestedField, kind: IcebergType) -> NestedField:
-    return field.model_copy(update={"required": False, "field_type": kind})
 
 
 Item = TypeVar("Item")

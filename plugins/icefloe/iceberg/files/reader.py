@@ -124,11 +124,17 @@ class FileReader:
 
     def row_groups(self, file: DataFile) -> list[DataFile]:
         """The row groups of a Parquet file, in order, each as a file of its own."""
-        opener = data_file_input(self.io, file.path, table=self.table)
-        with reading_data_file(file.path, table=self.table), opener.open() as source:
+        with self.source(file.path) as source:
             metadata = read_footer(source)
             groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
             return file.parts([(group.num_rows, compressed_bytes(group)) for group in groups])
+
+    @contextmanager
+    def source(self, path: str, *, noun: str = "data file") -> Iterator[InputStream]:
+        """Opens the bytes of a file, in any thread; errors name the file."""
+        opener = data_file_input(self.io, path, table=self.table, noun=noun)
+        with reading_data_file(path, table=self.table, noun=noun), opener.open() as source:
+            yield source
 
     @contextmanager
     def open(
@@ -141,10 +147,8 @@ class FileReader:
                 f"{', '.join(sorted(READABLE_FORMATS))}; rewrite the file, or wait for a release that reads it"
             )
         try:
-            opener = data_file_input(self.io, file.path, table=self.table, noun=file.noun)
             with (
-                reading_data_file(file.path, table=self.table, noun=file.noun),
-                opener.open() as source,
+                self.source(file.path, noun=file.noun) as source,
                 self._opened(file, source, dictionary_columns=dictionary_columns) as rows,
             ):
                 if rows.num_rows is not None and rows.num_rows != file.record_count:

@@ -5,7 +5,7 @@ to 2 for an int column, and takes a required field of a missing struct for a val
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from decimal import Context, Decimal
 from typing import Any, Final
 
@@ -46,13 +46,12 @@ from pyiceberg.types import (
     NestedField,
     PrimitiveType,
     StringType,
-    StructType,
 )
 from pyparsing import ParseBaseException
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.arrow_types import arrow_type
-from icefloe.iceberg.schemas.column_paths import fields_by_name, nearest_names
+from icefloe.iceberg.schemas.column_paths import fields_by_name, nearest_names, optional_fields
 from icefloe.pipeline.environment import ExpandedText
 
 _EXAMPLE: Final = "\"day >= '2024-02-29' and (status in ('new', 'paid') or place.city is null)\""
@@ -198,7 +197,7 @@ def bind_filter(expression: BooleanExpression, schema: Schema, *, table: str, gi
 
 class _Binding:
     def __init__(self, schema: Schema, table: str, given: ExpandedText) -> None:
-        self._schema = Schema(*_optional(schema.fields))
+        self._schema = Schema(*optional_fields(schema.fields))
         self._fields = fields_by_name(self._schema)
         self._table = table
         self._given = given
@@ -294,12 +293,3 @@ def _beyond(predicate: LiteralPredicate, term: BoundTerm, *, is_above: bool) -> 
     if isinstance(predicate, NotEqualTo) or is_above:
         return BoundNotNull(term=term)
     return AlwaysFalse()
-
-
-def _optional(fields: Iterable[NestedField]) -> list[NestedField]:
-    """Inside a null struct a required field is null too."""
-    return [field.model_copy(update={"required": False, "field_type": _relaxed(field.field_type)}) for field in fields]
-
-
-def _relaxed(field_type: object) -> object:
-    return StructType(*_optional(field_type.fields)) if isinstance(field_type, StructType) else field_type

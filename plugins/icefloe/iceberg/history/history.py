@@ -16,7 +16,6 @@ from icefloe.iceberg.table import ancestry, table_name
 from icefloe.units import natural, time_of_ms
 
 __all__ = [
-    "MAIN",
     "CursorDistance",
     "ExpiredHistoryError",
     "History",

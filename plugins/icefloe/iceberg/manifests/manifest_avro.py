@@ -25,11 +25,11 @@ _MOST_TIMES: Final = 1_000
 """Bytes of a file; of the blocks of a manifest list, whose rows nothing counts; and by how much deflate can shrink."""
 
 MANIFEST_FIELDS: Final[Mapping[str, int]] = {
-    "manifest_path": 500, "partition_spec_id": 502, "added_snapshot_id": 503, "added_files_count": 504,
+    "path": 500, "spec_id": 502, "added_snapshot_id": 503, "added_files_count": 504,
     "existing_files_count": 505, "deleted_files_count": 506, "partitions": 507, "added_rows_count": 512,
-    "existing_rows_count": 513, "sequence_number": 515, "content": 517, "first_row_id": 520,
+    "existing_rows_count": 513, "sequence_number": 515, "holds_deletes": 517, "first_row_id": 520,
 }  # fmt: skip
-"""Field ids of a manifest list that planning reads."""
+"""Field ids of a manifest list by the names of ManifestFile."""
 _DATA_FILE: Final = 2
 _PARTITION: Final = 102
 
@@ -81,7 +81,8 @@ def read_manifest_list(io: FileIO, location: str) -> list[dict[str, Any]]:
     found = []
     for row in records:
         values = {name: row.get(field_id) for name, field_id in MANIFEST_FIELDS.items()}
-        values["sequence_number"] = values["sequence_number"] or 0  # lists of V1 tables have none
+        # Lists of V1 tables have none.
+        values |= {"sequence_number": values["sequence_number"] or 0, "holds_deletes": bool(values["holds_deletes"])}
         if values["partitions"] is not None:
             values["partitions"] = tuple(
                 FieldSummary(contains_null=each[509], lower_bound=each.get(510), upper_bound=each.get(511))

@@ -198,7 +198,7 @@ class ManifestReader:
             what = f"manifest list of snapshot {snapshot.snapshot_id}"
             with reading_metadata(self._table_name, what, snapshot.manifest_list):
                 fields = read_manifest_list(self._io, snapshot.manifest_list)
-                found = tuple(_manifest(snapshot.snapshot_id, dict(row)) for row in fields)
+                found = tuple(_manifest(snapshot.snapshot_id, row) for row in fields)
             self._lists[snapshot.snapshot_id] = found
         return found
 
@@ -247,13 +247,8 @@ class ManifestReader:
 
 
 def _manifest(snapshot_id: int, fields: dict[str, Any]) -> ManifestFile:
-    return ManifestFile(
-        path=fields.pop("manifest_path"),
-        spec_id=fields.pop("partition_spec_id"),
-        holds_deletes=bool(fields.pop("content")),
-        added_snapshot_id=snapshot_id if (added := fields.pop("added_snapshot_id")) is None else added,
-        **fields,
-    )
+    inherited = {"added_snapshot_id": snapshot_id} if fields["added_snapshot_id"] is None else {}
+    return ManifestFile(**fields | inherited)
 
 
 def data_entries(
@@ -264,7 +259,6 @@ def data_entries(
     paths: Container[str] | None = None,
 ) -> Iterator[DataEntry]:
     """In the manifest's order, with inherited ids and numbers."""
-    sources = _identity_sources(spec)
     next_row_id = manifest.first_row_id
     for raw in raw_entries:
         # With 100 in the manifest list, entries of 10 rows, 5 rows (DELETED) and 20 rows begin at 100, none and 110.
@@ -275,11 +269,8 @@ def data_entries(
             next_row_id += raw.file[_RECORD_COUNT]
         if paths is not None and raw.file[_FILE_PATH] not in paths:
             continue
-        values = _partition_values(raw, spec, types)
-        yield DataEntry(
-            **_entry_facts(manifest, raw, values),
-            data_file=DataFile(**_file_facts(manifest, raw, values, sources), first_row_id=first_row_id),
-        )
+        of_entry, of_file = _facts(manifest, raw, spec, types)
+        yield DataEntry(**of_entry, data_file=DataFile(**of_file, first_row_id=first_row_id))
 
 
 def delete_entries(
@@ -289,7 +280,6 @@ def delete_entries(
     types: Sequence[PrimitiveType | None],
 ) -> Iterator[DeleteEntry]:
     """As ``data_entries``."""
-    sources = _identity_sources(spec)
     for raw in raw_entries:
         file = raw.file
         if raw.sequence_number is None and not _may_inherit(manifest, raw):
@@ -300,11 +290,11 @@ def delete_entries(
             )
         if file[_FILE_FORMAT].upper() == "PUFFIN" and file[_REFERENCED_DATA_FILE] is None:
             raise UndecodableError(f"deletion vector {file[_FILE_PATH]} names no data file there")
-        values = _partition_values(raw, spec, types)
+        of_entry, of_file = _facts(manifest, raw, spec, types)
         yield DeleteEntry(
-            **_entry_facts(manifest, raw, values),
+            **of_entry,
             delete_file=DeleteFile(
-                **_file_facts(manifest, raw, values, sources),
+                **of_file,
                 content=FileContent(file[_CONTENT] or 0),
                 referenced_data_file=file[_REFERENCED_DATA_FILE],
                 content_offset=file[_CONTENT_OFFSET],
@@ -316,49 +306,46 @@ def delete_entries(
         )
 
 
-def _entry_facts(manifest: ManifestFile, raw: RawEntry, values: Mapping[int, Constant]) -> dict[str, Any]:
+def _facts(
+    manifest: ManifestFile, raw: RawEntry, spec: PartitionSpec, types: Sequence[PrimitiveType | None]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of an entry, and of its file."""
+    values = _partition_values(raw, spec, types)
     counts = raw.file[_NULL_VALUE_COUNTS] or ()
-    return {
-        "status": EntryStatus(raw.status),
-        "snapshot_id": manifest.added_snapshot_id if raw.snapshot_id is None else raw.snapshot_id,
-        "partition": (manifest.spec_id, tuple(values.values())),
-        "lower_bounds": raw.file[_LOWER_BOUNDS] or {},
-        "upper_bounds": raw.file[_UPPER_BOUNDS] or {},
-        "null_value_counts": dict(zip(counts[::2], counts[1::2], strict=True)),
-    }
-
-
-def _file_facts(
-    manifest: ManifestFile, raw: RawEntry, values: Mapping[int, Constant], sources: Mapping[int, int]
-) -> dict[str, Any]:
     # For a data file that may not inherit 0 is the cautious answer: every delete file applies.
     inherited = manifest.sequence_number if _may_inherit(manifest, raw) else 0
     return {
+        "status": EntryStatus(raw.status),
+        "snapshot_id": manifest.added_snapshot_id if raw.snapshot_id is None else raw.snapshot_id,
+        "partition": (manifest.spec_id, tuple(values)),
+        "lower_bounds": raw.file[_LOWER_BOUNDS] or {},
+        "upper_bounds": raw.file[_UPPER_BOUNDS] or {},
+        "null_value_counts": dict(zip(counts[::2], counts[1::2], strict=True)),
+    }, {
         "path": raw.file[_FILE_PATH],
         "file_format": raw.file[_FILE_FORMAT].upper(),
         "spec_id": manifest.spec_id,
         "record_count": raw.file[_RECORD_COUNT],
         "file_size_bytes": raw.file[_FILE_SIZE],
-        "constants": {str(sources[key]): value for key, value in values.items() if key in sources},
+        "constants": {
+            str(part.source_id): value
+            for part, value in zip(spec.fields, values, strict=True)
+            if isinstance(part.transform, IdentityTransform)
+        },
         "sequence_number": inherited if raw.sequence_number is None else raw.sequence_number,
     }
 
 
-def _identity_sources(spec: PartitionSpec) -> Mapping[int, int]:
-    """By partition field id."""
-    return {f.field_id: f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
-
-
-def _partition_values(raw: RawEntry, spec: PartitionSpec, types: Sequence[PrimitiveType | None]) -> dict[int, Constant]:
+def _partition_values(raw: RawEntry, spec: PartitionSpec, types: Sequence[PrimitiveType | None]) -> list[Constant]:
     """In the spec's order, which a manifest need not have."""
     # One partition must not have two values: what one manifest deletes in it would reach no file of another.
-    found: dict[int, Constant] = {}
+    found: list[Constant] = []
     for part, kind in zip(spec.fields, types, strict=True):
-        found[part.field_id] = None
+        found.append(None)
         given = raw.partition.get(part.field_id)
         if given is not None and not isinstance(part.transform, VoidTransform):
             try:
-                found[part.field_id] = partition_value(kind, *given)
+                found[-1] = partition_value(kind, *given)
             except (ArithmeticError, TypeError, ValueError):
                 raise UndecodableError(
                     f"file {raw.file[_FILE_PATH]} has a value of type {given[0]} in partition field {part.name!r}, "

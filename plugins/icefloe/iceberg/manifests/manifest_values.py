@@ -174,15 +174,16 @@ def comparable_bounds(
     return bounds
 
 
-def decoded_bound(field_type: PrimitiveType, bound: bytes) -> object:
+def decoded_bound(field_type: PrimitiveType, bound: bytes | None) -> object:
     r"""A bound as a value; text and binary stay bytes, which have the same order.
 
-    None for NaN, or if it was written in a type that does not compare: the column's type may have changed since.
+    None for no bound, for NaN, or if it was written in a type that does not compare: the column's type may have changed
+    since.
 
     >>> decoded_bound(LongType(), b"\x07\0\0\0"), decoded_bound(TimestampType(), b"\x07\0\0\0")
     (7, None)
     """
-    if isinstance(field_type, _BYTEWISE):
+    if bound is None or isinstance(field_type, _BYTEWISE):
         return bound
     if isinstance(field_type, DecimalType):
         return from_bytes(field_type, bound)

@@ -242,8 +242,8 @@ def _listed(kind: PrimitiveType | None, summary: FieldSummary) -> ColumnRange:
     if kind is None:
         return ColumnRange()
     return ColumnRange(
-        lower=None if summary.lower_bound is None else decoded_bound(kind, summary.lower_bound),
-        upper=None if summary.upper_bound is None else decoded_bound(kind, summary.upper_bound),
+        lower=decoded_bound(kind, summary.lower_bound),
+        upper=decoded_bound(kind, summary.upper_bound),
         may_hold_nulls=summary.contains_null,
     )
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 from typing import Final
 
@@ -19,12 +20,11 @@ def known_range(
     """The range of a column by the bounds and null counts of a file's entry; without a type nothing is known."""
     if field_type is None:
         return ColumnRange()
-    lower, upper = entry.lower_bounds.get(field_id), entry.upper_bounds.get(field_id)
     # A column without a count may hold nulls, or be missing in the file.
     nulls = entry.null_value_counts.get(field_id)
     return ColumnRange(
-        lower=None if lower is None else decoded_bound(field_type, lower),
-        upper=None if upper is None else decoded_bound(field_type, upper),
+        lower=decoded_bound(field_type, entry.lower_bounds.get(field_id)),
+        upper=decoded_bound(field_type, entry.upper_bounds.get(field_id)),
         may_hold_nulls=nulls != 0,
         may_hold_values=nulls is None or nulls < record_count,
     )
@@ -111,20 +111,16 @@ class DeleteFileIndex:
 
     def in_force_at(self, *states: DeleteNumbers) -> Callable[[DeleteNumbers], Sequence[DeleteNumbers]]:
         """Looks up, by reach, the delete files in force at each state, in order."""
+
         # Of delete files 0 to 3, say 0, 2 and 3 can remove rows of file a, by partition, path, sequence number and
         # keys:
         #   state   live delete files   in force on a
         #   5       0 1                 0
         #   6       0 1 2 3             0 2 3
         # A delete file of keys may reach thousands of data files: what is found for one of them holds for all.
-        known: dict[DeleteNumbers, Sequence[DeleteNumbers]] = {}
-
+        @cache
         def found_for(reach: DeleteNumbers) -> Sequence[DeleteNumbers]:
-            found = known.get(reach)
-            if found is None:
-                # A deletion vector in force replaces position delete files: a writer merges them into it.
-                found = known[reach] = tuple(self._in_force(reach, state) for state in states)
-            return found
+            return tuple(self._in_force(reach, state) for state in states)
 
         return found_for
 
@@ -132,6 +128,7 @@ class DeleteFileIndex:
         found = reach & state
         if not found:
             return NO_DELETES
+        # A deletion vector in force replaces position delete files: a writer merges them into it.
         if found.intersect(self._vectors):
             found -= self._position_delete_files
         return self._shared.setdefault(found, found)

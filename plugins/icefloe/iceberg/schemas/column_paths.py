@@ -12,7 +12,7 @@ from pyiceberg.types import NestedField, StructType
 
 from icefloe.errors import TerminalError
 
-__all__ = ["IdentifierColumns", "fields_by_name", "nearest_names", "struct_paths"]
+__all__ = ["IdentifierColumns", "fields_by_name", "nearest_names", "optional_fields", "struct_paths"]
 
 
 _NAMED: Final = 10
@@ -36,6 +36,15 @@ def struct_paths(schema: Schema | StructType, parents: tuple[str, ...] = ()) -> 
 def fields_by_name(schema: Schema) -> dict[str, NestedField]:
     """The same columns by their dotted names."""
     return {".".join(path): schema.find_field(field_id) for field_id, path in struct_paths(schema).items()}
+
+
+def optional_fields(fields: Iterable[NestedField]) -> list[NestedField]:
+    """The same fields, optional, in structs too: inside a null struct a required field is null."""
+    return [field.model_copy(update={"required": False, "field_type": _relaxed(field.field_type)}) for field in fields]
+
+
+def _relaxed(field_type: object) -> object:
+    return StructType(*optional_fields(field_type.fields)) if isinstance(field_type, StructType) else field_type
 
 
 def nearest_names(name: str, known: Iterable[str]) -> tuple[str, ...]:

@@ -275,11 +275,9 @@ class _Planner:
         return step
 
     def _primitive(self, column: FileColumn, target: pa.DataType, path: _Path) -> Conversion | None:
-        if self._keep_dictionaries and len(path) == 1:
-            kept = plan_kept_dictionary(column.type, target)
-            if kept is not None:
-                return kept
-        return plan_promotion(column.type, target) or plan_narrowing(column.type, target, column=_name(path))
+        is_kept = self._keep_dictionaries and len(path) == 1
+        kept = plan_kept_dictionary(column.type, target) if is_kept else None
+        return kept or plan_promotion(column.type, target) or plan_narrowing(column.type, target, column=_name(path))
 
 
 def _name(path: _Path) -> str:
