@@ -5,7 +5,7 @@ from airflow.models.variable import Variable
 from airflow.utils.session import create_session
 
 from icefloe.errors import TransientError
-from icefloe.orchestration.tasks.plugin_parts import OWNER_VARIABLE, _variable, current_writer, on_starting
+from icefloe.orchestration.tasks.plugin_parts import OWNER_VARIABLE, current_writer, on_starting
 
 pytestmark = pytest.mark.airflow
 
@@ -37,8 +37,9 @@ def test_a_variable_that_cannot_be_read_is_never_replaced(monkeypatch: pytest.Mo
     monkeypatch.setattr(Variable, "get", lambda *_, **__: None)
     monkeypatch.setattr("airflow.sdk.Variable.get", lambda *_, **__: None)
     monkeypatch.setattr("airflow.sdk.Variable.set", lambda *_, **__: pytest.fail("a task set the owner"))
+    monkeypatch.setattr("airflow.sdk.get_current_context", lambda: {"dag_run": None})
     with pytest.raises(TransientError, match="the Airflow Variable icefloe_owner cannot be read"):
-        _variable()
+        current_writer()
 
 
 def test_the_environment_names_the_owner_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -14,10 +13,7 @@ pytestmark = pytest.mark.airflow
 
 FORK = """
 import os, sys
-from importlib import import_module
-from icefloe.orchestration.tasks import plugin_parts as preloaded
-for name in preloaded._MODULES:
-    import_module(name)
+from icefloe.orchestration.tasks import calls
 import obstore
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -69,7 +65,7 @@ def test_only_a_scheduler_that_forks_its_tasks_imports_their_modules(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, runner, ModuleType(runner))
     import_tasks()
-    assert imported == (list(preloaded._MODULES) if is_preloaded else [])
+    assert imported == (["icefloe.orchestration.tasks.calls"] if is_preloaded else [])
 
 
 def test_the_start_of_a_task_imports_nothing(imported: list[str]) -> None:
@@ -102,8 +98,3 @@ def test_a_scheduler_starts_without_modules_that_cannot_be_imported(
     done = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=True, timeout=60)
     assert "PyIceberg's configuration" in done.stdout + done.stderr
     assert "very-secret-token" not in done.stdout + done.stderr
-
-
-def test_the_modules_are_there() -> None:
-    for name in preloaded._MODULES:
-        import_module(name)

@@ -7,7 +7,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from icefloe.batch.open.next_batch import Work
-from icefloe.batch.status import Trouble
 from icefloe.errors import TerminalError, TransientError, UsageError
 from icefloe.orchestration.tasks import calls as use_cases
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
@@ -94,12 +93,11 @@ def test_a_sensor_that_waits_fails_no_try_while_the_catalog_is_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find(monkeypatch, TransientError("catalog down"))
-    troubles: list[Trouble] = []
-    monkeypatch.setattr(use_cases, "record_trouble", lambda _, trouble, **__: troubles.append(trouble))
+    troubles: list[object] = []
+    monkeypatch.setattr(use_cases, "record_trouble", lambda _, sentence, **told: troubles.append((sentence, told)))
     with pytest.raises(TaskDeferred):
         sensor(tmp_path).execute({})
-    [trouble] = troubles
-    assert (trouble.sentence, trouble.phase, trouble.is_final) == ("catalog down", "wait_for_snapshot", False)
+    assert troubles == [("catalog down", {"phase": "wait_for_snapshot", "is_final": False, "dag_id": "flights"})]
 
 
 @pytest.mark.parametrize(

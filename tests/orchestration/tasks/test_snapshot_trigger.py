@@ -47,7 +47,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
 def troubles(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The trouble that was put into the pipeline's status; None: its end."""
     found: list[str | None] = []
-    monkeypatch.setattr(use_cases, "record_trouble", lambda _, trouble, **__: found.append(trouble.sentence))
+    monkeypatch.setattr(use_cases, "record_trouble", lambda _, sentence, **__: found.append(sentence))
     monkeypatch.setattr(use_cases, "end_trouble", lambda *_: found.append(None))
     return found
 

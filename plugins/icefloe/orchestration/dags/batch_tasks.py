@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from airflow.providers.standard.operators.empty import EmptyOperator
@@ -28,28 +27,26 @@ logger = logging.getLogger(__name__)
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
-TASK_PAGES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "wait_for_snapshot": "Succeeds when a batch is open or the table has a new snapshot. Under `@continuous` it "
-        "waits for one, *deferred*, for a day at most; under any other schedule it looks once.",
-        "plan": "Resumes the open batch or opens the next one, and writes its plan. It returns the snapshots, the "
-        "route and the number of map tasks.",
-        "route": "`insert_only` if no row was removed, `shuffle_write` if one was, `nothing_to_do` if no data changed. "
-        "The other routes are *skipped*.",
-        "insert_only": "Reads the data files that were added and writes their rows to the sink. Nothing is shuffled.",
-        "shuffle_write": "Reads the data files that were added and removed, cancels the rows that are in both, and "
-        "writes the others by their identity. A retry redoes only map tasks without a valid record.",
-        "coalesce": "Merges small neighbouring reduce partitions into ranges that are read together.",
-        "shuffle_read": "Reads the output of shuffle_write, pairs updates and writes the changes to the sink. A retry "
-        "redoes only the ranges that were not delivered.",
-        "deliver": "Checks that no row was lost or made up, then delivers the staged batch to the sink, part by part. "
-        "A retry delivers only the parts that are missing. A small batch needs no Spark application.",
-        "nothing_to_do": "The table is as it was, or its commits changed no row.",
-        "commit": "Checks that no row was lost or made up, then publishes the batch and moves the cursor. *Skipped* if "
-        "there is no batch.",
-        "cleanup": "Deletes the files that a committed batch passed between its tasks.",
-    }
-)
+TASK_PAGES: Final[Mapping[str, str]] = {
+    "wait_for_snapshot": "Succeeds when a batch is open or the table has a new snapshot. Under `@continuous` it "
+    "waits for one, *deferred*, for a day at most; under any other schedule it looks once.",
+    "plan": "Resumes the open batch or opens the next one, and writes its plan. It returns the snapshots, the "
+    "route and the number of map tasks.",
+    "route": "`insert_only` if no row was removed, `shuffle_write` if one was, `nothing_to_do` if no data changed. "
+    "The other routes are *skipped*.",
+    "insert_only": "Reads the data files that were added and writes their rows to the sink. Nothing is shuffled.",
+    "shuffle_write": "Reads the data files that were added and removed, cancels the rows that are in both, and "
+    "writes the others by their identity. A retry redoes only map tasks without a valid record.",
+    "coalesce": "Merges small neighbouring reduce partitions into ranges that are read together.",
+    "shuffle_read": "Reads the output of shuffle_write, pairs updates and writes the changes to the sink. A retry "
+    "redoes only the ranges that were not delivered.",
+    "deliver": "Checks that no row was lost or made up, then delivers the staged batch to the sink, part by part. "
+    "A retry delivers only the parts that are missing. A small batch needs no Spark application.",
+    "nothing_to_do": "The table is as it was, or its commits changed no row.",
+    "commit": "Checks that no row was lost or made up, then publishes the batch and moves the cursor. *Skipped* if "
+    "there is no batch.",
+    "cleanup": "Deletes the files that a committed batch passed between its tasks.",
+}
 """The page of each task, by task id."""
 
 

@@ -12,12 +12,12 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
 from airflow.models.dag import DagModel
-from fastapi import Depends, FastAPI, HTTPException, Request
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from sqlalchemy.orm import Session
 
-from icefloe.orchestration.page.page_documents import PageDocuments, UnknownPageError
+from icefloe.orchestration.page.page_documents import PageDocuments
 
 __all__ = ["create_page_app"]
 
@@ -60,7 +60,7 @@ def create_page_app() -> FastAPI:
 
     @app.get("/api/overview", dependencies=login)
     def overview(session: SessionDep, user: GetUserDep) -> dict[str, object]:
-        permitted = permitted_dags(session, user, documents.dag_ids(session))
+        permitted = permitted_dags(session, user, documents.dags.dag_ids(session))
         if not permitted and not may_list_runs(user):
             raise HTTPException(403, "Forbidden")
         return documents.overview(session, permitted)
@@ -70,29 +70,16 @@ def create_page_app() -> FastAPI:
         permitted = permitted_dags(session, user, documents.with_backfills(dag_id))
         return documents.pipeline(session, dag_id, permitted, before=before)
 
-    @app.get("/api/pipelines/{dag_id}/batches/{number}", dependencies=reads_runs)
-    def batch(session: SessionDep, dag_id: str, number: int) -> dict[str, object]:
-        return documents.batch(session, dag_id, number)
-
-    @app.get("/api/pipelines/{dag_id}/runs/{run_id:path}", dependencies=reads_runs)
-    def run(session: SessionDep, dag_id: str, run_id: str) -> dict[str, object]:
-        return documents.run(session, dag_id, run_id)
-
-    @app.get("/api/pipelines/{dag_id}/snapshots", dependencies=reads_runs)
-    def snapshots(session: SessionDep, dag_id: str) -> dict[str, object]:
-        return documents.snapshots(session, dag_id)
+    app.get("/api/pipelines/{dag_id}/batches/{number}", dependencies=reads_runs)(documents.batch)
+    app.get("/api/pipelines/{dag_id}/runs/{run_id:path}", dependencies=reads_runs)(documents.run)
+    app.get("/api/pipelines/{dag_id}/snapshots", dependencies=reads_runs)(documents.snapshots)
 
     @app.get("/docs/{name}.md", dependencies=login)
     def chapter(name: str) -> FileResponse:
         path = _CHAPTERS / f"{name}.md"
         if not _NAME.fullmatch(name) or not path.is_file():
-            raise UnknownPageError(f"the documentation has no page {name!r}, or is not installed next to plugins/")
+            raise HTTPException(404, f"the documentation has no page {name!r}, or is not installed next to plugins/")
         return FileResponse(path, media_type="text/plain")
 
-    app.add_exception_handler(UnknownPageError, _not_found)
     app.mount("/", StaticFiles(directory=_STATIC, html=True))
     return app
-
-
-async def _not_found(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001 - the signature is FastAPI's
-    return JSONResponse({"detail": str(error)}, status_code=404)

@@ -120,10 +120,6 @@ class DagReader:
         """All DAGs that are ours."""
         return list(session.scalars(_ours(select(DagModel.dag_id))))
 
-    def dag(self, session: Session, dag_id: str, *, runs: int = _RUNS) -> DagState | None:
-        """One DAG; None: missing, or not ours."""
-        return next(iter(self.dags(session, {dag_id}, runs=runs)), None)
-
     def dags(self, session: Session, dag_ids: Collection[str], *, runs: int = _RUNS) -> list[DagState]:
         """Our DAGs among the given ones, by id, with their newest runs."""
         models = session.scalars(_ours(select(DagModel)).options(selectinload(DagModel.tags))).all()

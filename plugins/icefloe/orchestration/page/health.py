@@ -47,10 +47,9 @@ def _seconds_since(iso: str | None, now: datetime) -> float | None:
     return None if iso is None else (now - datetime.fromisoformat(iso)).total_seconds()
 
 
-_AT_WORK: Final = frozenset({"queued", "scheduled", "running", "deferred", "restarting", "up_for_reschedule"})
-_BEGUN: Final = frozenset({"queued", "running", "deferred", "restarting"})
-_FAILED: Final = frozenset({"failed"})
-_RETRYING: Final = frozenset({"up_for_retry"})
+_BEGUN: Final = ("queued", "running", "deferred", "restarting")
+_AT_WORK: Final = (*_BEGUN, "scheduled", "up_for_reschedule")
+_RETRYING: Final = "up_for_retry"
 
 
 class State(StrEnum):
@@ -92,7 +91,7 @@ def health_of(dag: DagState, status: StatusDocument | None, *, now: datetime) ->
     run = dag.last_run
     if run is None:
         return _idle(dag, status, schedule_stall(dag, status, now))
-    failed = _first(run, _FAILED)
+    failed = _first(run, "failed")
     if failed is not None or run.state == "failed":
         return _failed(dag, run, failed, status)
     retrying = _first(run, _RETRYING)
@@ -104,7 +103,7 @@ def health_of(dag: DagState, status: StatusDocument | None, *, now: datetime) ->
 
 
 def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: datetime) -> Health:
-    task = _first(run, _AT_WORK)
+    task = _first(run, *_AT_WORK)
     if task is not None and task.task_id == FlowTask.WAIT_FOR_SNAPSHOT and task.state == "deferred":
         return _waiting(dag, run, task, status, trigger_stall(dag, status, now))
     if dag.is_paused and run.state == "queued":
@@ -127,7 +126,7 @@ def _under_way(dag: DagState, run: RunState, status: StatusDocument, now: dateti
 
 def _is_held(dag: DagState, run: RunState) -> bool:
     """True if a paused DAG holds a run: begun tasks go on, but none begins or is retried."""
-    return dag.is_paused and run.is_unfinished and _first(run, _BEGUN) is None
+    return dag.is_paused and run.is_unfinished and _first(run, *_BEGUN) is None
 
 
 def _waiting(dag: DagState, run: RunState, sensor: TaskState, status: StatusDocument, stall: str | None) -> Health:
@@ -199,5 +198,5 @@ def _told(state: State, run: RunState, task: TaskState | None, sentence: str | N
     )
 
 
-def _first(run: RunState, states: frozenset[str]) -> TaskState | None:
+def _first(run: RunState, *states: str) -> TaskState | None:
     return next((task for task in run.tasks.values() if task.state in states), None)

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy.orm import Session
+from airflow.api_fastapi.common.db.common import SessionDep
+from fastapi import HTTPException
 
 from icefloe.batch.context.references import open_table
 from icefloe.batch.status import TableFacts
 from icefloe.documents import dump_document
-from icefloe.errors import UsageError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.table import Table
 from icefloe.orchestration.connections import resolve_credentials
@@ -33,19 +33,17 @@ _LOOK_SECONDS: Final = 30.0
 _THREADS: Final = 2
 
 
-class TableWatch:
+def table_watch() -> DocumentCache:
     """Looks through the catalogs in the background, on demand. No request waits for one, and none holds up another."""
+    return DocumentCache(fresh_seconds=_LOOK_SECONDS, deadline_seconds=0, threads=_THREADS)
 
-    def __init__(self, *, fresh_seconds: float = _LOOK_SECONDS) -> None:
-        self._cache = DocumentCache(fresh_seconds=fresh_seconds, deadline_seconds=0, threads=_THREADS)
 
-    def looks(self, statuses: Mapping[str, tuple[Pipeline, Found]]) -> dict[str, Found]:
-        """The last look at each pipeline's table, by the given keys; empty before the first."""
-        looks = {}
-        for key, (pipeline, status) in statuses.items():
-            if status.value is None and status.sentence is not None:
-                continue  # nobody knows the cursor
-            written = status.value or {}
+def table_looks(pipelines: Mapping[str, Pipeline], statuses: Mapping[str, Found]) -> dict[str, Look]:
+    """The look at each pipeline's table, unless nobody knows the cursor."""
+    looks = {}
+    for key, pipeline in pipelines.items():
+        written = statuses[key].value or {}
+        if written or statuses[key].sentence is None:
             # With the cursor in the name: after a batch, a look from before it is not an old answer but none.
             cursor = f"{written.get('cursor_snapshot_id')} {written.get('load_part')}"
             looks[key] = Look(
@@ -53,7 +51,7 @@ class TableWatch:
                 read=partial(_look, pipeline, written),
                 lane=str(pipeline.catalog),
             )
-        return self._cache.get(looks)
+    return looks
 
 
 def as_of_now(status: Found, look: Found) -> Found:
@@ -124,36 +122,28 @@ _RUNS: Final = 100
 _SUFFIX: Final = "__backfill"
 
 
-class UnknownPageError(UsageError):
-    """No such pipeline, run, batch or chapter."""
-
-
 class PageDocuments:
     """Reads and composes the documents; rights are checked before."""
 
     def __init__(self) -> None:
-        self._dags = DagReader()
+        self.dags = DagReader()
         self._checkpoints = CheckpointReader()
         self._histories = DocumentCache(fresh_seconds=_FRESH_SECONDS, deadline_seconds=_DEADLINE_SECONDS)
-        self._tables = TableWatch()
-
-    def dag_ids(self, session: Session) -> list[str]:
-        """The DAGs of all pipelines."""
-        return self._dags.dag_ids(session)
+        self._tables = table_watch()
 
     def with_backfills(self, dag_id: str) -> tuple[str, str]:
         """The ids of a DAG and its backfill DAG, whose rights decide whether the page lists backfills."""
         return dag_id, f"{dag_id}{_SUFFIX}"
 
-    def overview(self, session: Session, permitted: Collection[str]) -> dict[str, Any]:
+    def overview(self, session: SessionDep, permitted: Collection[str]) -> dict[str, Any]:
         """Every pipeline whose DAG is permitted."""
-        dags = self._dags.dags(session, permitted)
+        dags = self.dags.dags(session, permitted)
         pipelines = {dag.dag_id: dag.facts.pipeline for dag in dags if dag.facts.pipeline and not dag.is_backfill}
         statuses, looks = self._statuses(pipelines)
         return overview_document(dags, statuses, looks, now=datetime.now(UTC))
 
     def pipeline(
-        self, session: Session, dag_id: str, permitted: Collection[str], *, before: int | None
+        self, session: SessionDep, dag_id: str, permitted: Collection[str], *, before: int | None
     ) -> dict[str, Any]:
         """One pipeline and a page of batches; for a backfill DAG, only the backfills."""
         dag = self._dag(session, dag_id)
@@ -164,10 +154,10 @@ class PageDocuments:
         pipeline = dag.facts.pipeline
         reports = {} if pipeline is None else self._checkpoints.reports(pipeline, numbers)
         backfill_ids = {f"{dag_id}{_SUFFIX}"} & set(permitted)
-        backfills = self._dags.dags(session, backfill_ids, runs=_RUNS) if backfill_ids else []
+        backfills = self.dags.dags(session, backfill_ids, runs=_RUNS) if backfill_ids else []
         return pipeline_document(dag, status, look, reports, backfills, now=datetime.now(UTC))
 
-    def batch(self, session: Session, dag_id: str, number: int) -> dict[str, Any]:
+    def batch(self, session: SessionDep, dag_id: str, number: int) -> dict[str, Any]:
         """One batch of a pipeline."""
         dag = self._dag(session, dag_id)
         status, _ = self._status(dag)
@@ -175,15 +165,15 @@ class PageDocuments:
         runs = runs_by_batch(dag.runs).get(number, [])
         document = batch_document(dag, number, runs, status.value, found, phases, now=datetime.now(UTC))
         if found.value is None and document["run"] is None and (status.value or {}).get("open_batch") != number:
-            raise UnknownPageError(f"{dag_id} has no batch {number}: {found.sentence or 'it was never opened'}")
+            raise HTTPException(404, f"{dag_id} has no batch {number}: {found.sentence or 'it was never opened'}")
         return document
 
-    def run(self, session: Session, dag_id: str, run_id: str) -> dict[str, Any]:
+    def run(self, session: SessionDep, dag_id: str, run_id: str) -> dict[str, Any]:
         """The batch of one run."""
         dag = self._dag(session, dag_id)
-        run = self._dags.run(session, dag_id, run_id)
+        run = self.dags.run(session, dag_id, run_id)
         if run is None:
-            raise UnknownPageError(f"{dag_id} has no run {run_id}")
+            raise HTTPException(404, f"{dag_id} has no run {run_id}")
         found, phases = self._read(dag, run.batch_number, run.result("plan").get("backfill_id"))
         commit = run.tasks.get("commit")
         if commit is None or commit.state != "success":
@@ -191,7 +181,7 @@ class PageDocuments:
         status, _ = self._status(dag)
         return batch_document(dag, run.batch_number, [run], status.value, found, phases, now=datetime.now(UTC))
 
-    def snapshots(self, session: Session, dag_id: str) -> dict[str, Any]:
+    def snapshots(self, session: SessionDep, dag_id: str) -> dict[str, Any]:
         """The history of a pipeline's table."""
         dag = self._dag(session, dag_id)
         found, pipeline = Found(), dag.facts.pipeline
@@ -206,13 +196,10 @@ class PageDocuments:
             **(found.value or {"snapshots": []}),
         }
 
-    def _dag(self, session: Session, dag_id: str) -> DagState:
-        dag = self._dags.dag(session, dag_id, runs=_RUNS)
-        if dag is None:
-            raise UnknownPageError(
-                f"{dag_id} is no pipeline of icefloe: its DAG does not have the tag icefloe, or is gone"
-            )
-        return dag
+    def _dag(self, session: SessionDep, dag_id: str) -> DagState:
+        for dag in self.dags.dags(session, {dag_id}, runs=_RUNS):
+            return dag
+        raise HTTPException(404, f"{dag_id} is no pipeline of icefloe: its DAG has no tag icefloe, or is gone")
 
     def _status(self, dag: DagState) -> tuple[Found, Found | None]:
         if dag.facts.pipeline is None or dag.is_backfill:
@@ -222,7 +209,7 @@ class PageDocuments:
 
     def _statuses(self, pipelines: Mapping[str, Pipeline]) -> tuple[dict[str, Found], dict[str, Found]]:
         written = self._checkpoints.statuses(pipelines)
-        looks = self._tables.looks({key: (pipeline, written[key]) for key, pipeline in pipelines.items()})
+        looks = self._tables.get(table_looks(pipelines, written))
         return {key: as_of_now(found, looks.get(key, Found())) for key, found in written.items()}, looks
 
     def _read(self, dag: DagState, number: int | None, backfill_id: str | None) -> tuple[Found, list[dict[str, Any]]]:

@@ -180,8 +180,9 @@ def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:
     clean_up_finished(reference_of(pipeline, plan_result))
 
 
-def record_trouble(pipeline: Pipeline, trouble: Trouble, *, dag_id: str | None) -> None:
+def record_trouble(pipeline: Pipeline, sentence: str, *, phase: str, is_final: bool, dag_id: str | None) -> None:
     """Records a failed task in the pipeline's status, if the checkpoint is writable."""
+    trouble = Trouble.now(sentence, phase=phase, is_final=is_final)
     _publish_briefly(pipeline, partial(trouble.publish, dag_id=dag_id))
 
 

@@ -40,11 +40,9 @@ def airflow_failures(task_id: str, pipeline: Pipeline | None = None) -> Iterator
 
 def report_trouble(pipeline: Pipeline, task_id: str, sentence: str) -> None:
     """Puts a fault into the pipeline's status; the task goes on and tries again."""
-    from icefloe.batch.status import Trouble
     from icefloe.orchestration.tasks.calls import record_trouble
 
-    trouble = Trouble.now(_masked(sentence), phase=task_id, is_final=False)
-    record_trouble(pipeline, trouble, dag_id=pipeline.name)
+    record_trouble(pipeline, _masked(sentence), phase=task_id, is_final=False, dag_id=pipeline.name)
 
 
 @contextmanager
@@ -92,14 +90,13 @@ def _record(
     pipeline: Pipeline, task_id: str, sentence: str, *, dag_id: str | None, is_final: bool, is_lost: bool = False
 ) -> None:
     try:
-        from icefloe.batch.status import Trouble
         from icefloe.orchestration.tasks.calls import record_trouble
         from icefloe.orchestration.telemetry import send_failure
     except IcefloeError:
         return  # PyIceberg's configuration is wrong; the sentence says so
     send_failure(dag_id or pipeline.name, pipeline.table, task_id, is_final=is_final, is_lost=is_lost)
     if dag_id in (None, pipeline.name):
-        record_trouble(pipeline, Trouble.now(sentence, phase=task_id, is_final=is_final), dag_id=dag_id)
+        record_trouble(pipeline, sentence, phase=task_id, is_final=is_final, dag_id=dag_id)
 
 
 def _masked(sentence: str) -> str:

@@ -59,11 +59,19 @@ def current_writer() -> "Writer":
 
     from icefloe.checkpoint.records import Writer
 
+    owner = Writer.owner_in(os.environ) or Variable.get(OWNER_VARIABLE, default=None)
     try:
         run = get_current_context()["dag_run"]
     except RuntimeError:
-        return Writer(owner=Writer.owner_in(os.environ) or Variable.get(OWNER_VARIABLE, default=None))
-    return Writer(owner=Writer.owner_in(os.environ) or _variable(), run=f"{run.dag_id} {run.run_id}")
+        return Writer(owner=owner)
+    if owner is None:
+        # A task never makes it. To a task, an API server that does not answer looks like a missing Variable, and every
+        # checkpoint would refuse a new owner.
+        raise TransientError(
+            f"the Airflow Variable {OWNER_VARIABLE} cannot be read: Airflow's API server does not answer, or no "
+            "scheduler with icefloe's plugin has started yet; try again, or set ICEFLOE_OWNER where tasks run"
+        )
+    return Writer(owner=owner, run=f"{run.dag_id} {run.run_id}")
 
 
 def make_owner() -> None:
@@ -81,33 +89,13 @@ def make_owner() -> None:
         logger.info("another scheduler made the Variable %s", OWNER_VARIABLE)
 
 
-def _variable() -> str:
-    # A task never makes it. To a task, an API server that does not answer looks like a missing Variable, and every
-    # checkpoint would refuse a new owner.
-    from airflow.sdk import Variable
-
-    owner = Variable.get(OWNER_VARIABLE, default=None)
-    if owner is None:
-        raise TransientError(
-            f"the Airflow Variable {OWNER_VARIABLE} cannot be read: Airflow's API server does not answer, or no "
-            "scheduler with icefloe's plugin has started yet; try again, or set ICEFLOE_OWNER where tasks run"
-        )
-    return str(owner)
-
-
-_MODULES: Final = (
-    "icefloe.orchestration.tasks.calls",
-    "icefloe.batch.map.write_map_output",
-    "icefloe.batch.map.write_part",
-    "icefloe.batch.reduce.read_range",
-    "icefloe.batch.phases",
-)
-"""Modules that import nearly all that a task does. Nothing is called: threads and connections do not pass a fork."""
+_CALLS: Final = "icefloe.orchestration.tasks.calls"
+"""It imports nearly all that a task does. Nothing is called: threads and connections do not pass a fork."""
 _SCHEDULER: Final = "airflow.jobs.scheduler_job_runner"
 
 
 def import_tasks() -> None:
-    """Imports them in a scheduler whose executor forks tasks, and nowhere more."""
+    """Imports the modules of tasks in a scheduler whose executor forks tasks, and nowhere more."""
     if _SCHEDULER not in sys.modules:
         return
     from airflow.executors.executor_loader import ExecutorLoader
@@ -123,8 +111,7 @@ def _import_all() -> None:
     before = {name: os.environ[name] for name in pool if name in os.environ}
     os.environ.update(pool)
     try:
-        for module in _MODULES:
-            import_module(module)
+        import_module(_CALLS)
     except Exception as error:  # noqa: BLE001 - the scheduler starts without them, and listeners of other plugins too
         logger.warning("the modules of icefloe's tasks cannot be imported in the scheduler: %s", one_line(error))
     finally:

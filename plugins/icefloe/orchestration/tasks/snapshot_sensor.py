@@ -64,7 +64,7 @@ class TableSnapshotSensor(BaseSensorOperator):
         with airflow_failures("wait_for_snapshot", self.pipeline):
             if self.check_configuration is not None:
                 self.check_configuration(context["dag_run"].conf or {})
-            work = self._first_look()
+            work = self._look()
         if work is None or (not work.is_due and self.waits):
             self._wait()
         if not work.is_due:
@@ -83,9 +83,11 @@ class TableSnapshotSensor(BaseSensorOperator):
             logger.info("%s stayed quiet for %s: the run goes on and finds nothing to do", self.pipeline.table, quiet)
         return self._result(snapshot_id=event["snapshot_id"])
 
-    def _first_look(self) -> "Work | None":
+    def _look(self) -> "Work | None":
+        from icefloe.orchestration.tasks.calls import look
+
         try:
-            return self._look()
+            work = look(self.pipeline)
         except TransientError as error:
             if not self.waits:
                 raise
@@ -93,11 +95,6 @@ class TableSnapshotSensor(BaseSensorOperator):
             logger.warning("this look failed, the trigger looks again: %s", error.sentence)
             report_trouble(self.pipeline, "wait_for_snapshot", error.sentence)
             return None
-
-    def _look(self) -> "Work":
-        from icefloe.orchestration.tasks.calls import look
-
-        work = look(self.pipeline)
         found = "an open batch" if work.has_open_batch else "new snapshots" if work.has_new_snapshot else "no news"
         logger.info("%s has %s; %s", self.pipeline.name, found, self._place(work.head_snapshot_id))
         return work
