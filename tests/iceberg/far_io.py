@@ -1,5 +1,7 @@
-"""A FileIO whose files seem to lie far away."""
+"""A FileIO that counts what it opens, and whose files may seem to lie far away."""
 
+from collections import Counter
+from pathlib import Path
 from threading import Barrier, Lock
 
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
@@ -18,10 +20,10 @@ class FarIO(PyArrowFileIO):
         super().__init__()
         self._barrier = Barrier(at_once)
         self._lock = Lock()
-        self.opened: list[str] = []
+        self.opened: Counter[str] = Counter()
 
     def new_input(self, location: str) -> PyArrowFile:
         self._barrier.wait(timeout=120)
         with self._lock:
-            self.opened.append(location)
+            self.opened[Path(location).name] += 1
         return super().new_input(location.removeprefix(FAR))

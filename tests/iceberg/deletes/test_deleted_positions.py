@@ -10,7 +10,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType
 from pyroaring import BitMap64
 
-from iceberg.counting_io import CountingIO
 from iceberg.far_io import FAR, FarIO
 from icefloe.errors import TerminalError
 from icefloe.iceberg.data_file import DataFile, DeleteFile
@@ -67,7 +66,7 @@ def test_positions_after_the_end_of_the_data_file_are_dropped(tmp_path: Path) ->
 
 
 def test_a_position_delete_file_is_read_once_for_all_data_files_of_the_task(tmp_path: Path) -> None:
-    io = CountingIO()
+    io = FarIO()
     files = [data_file(tmp_path, f"data-{number}", 3) for number in range(4)]
     shared = write_position_deletes(tmp_path / "positions", [(file.path, 1) for file in files])
     positions = deleted([shared], *files, io=io)

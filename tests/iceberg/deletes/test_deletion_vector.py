@@ -7,7 +7,7 @@ import pytest
 from pyiceberg.io import FileIO
 from pyroaring import BitMap64
 
-from iceberg.counting_io import CountingIO
+from iceberg.far_io import FarIO
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import DeleteFile
@@ -129,7 +129,7 @@ def shared_puffin(path: Path, bitmaps: Mapping[str, BitMap64]) -> list[DeleteFil
 
 def test_a_small_file_is_read_once_for_all_of_its_vectors(tmp_path: Path) -> None:
     bitmaps = {f"data-{number}": BitMap64([number, 7 * number, 2**33 + number]) for number in range(50)}
-    io = CountingIO()
+    io = FarIO()
     vectors = shared_puffin(tmp_path / "dv.puffin", bitmaps)
     assert list(map(read_by(io), vectors)) == list(bitmaps.values())
     assert dict(io.opened) == {"dv.puffin": 1}

@@ -21,7 +21,7 @@ from pyiceberg.types import (
 )
 from pyroaring import BitMap64
 
-from iceberg.counting_io import CountingIO
+from iceberg.far_io import FarIO
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes, key_hashes
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -115,7 +115,7 @@ def test_rows_of_every_batch_of_a_file_are_found(tmp_path: Path) -> None:
 
 
 def test_each_file_is_read_once_for_all_delete_files_with_the_same_columns(tmp_path: Path) -> None:
-    io = CountingIO()
+    io = FarIO()
     file = data(tmp_path, [(number, None) for number in range(50)])
     delete_files = {number: deletes(tmp_path, number, [(number,)], ID) for number in range(20)}
     reader = equality(delete_files, schemas((1,)), io=io)
@@ -127,7 +127,7 @@ def test_each_file_is_read_once_for_all_delete_files_with_the_same_columns(tmp_p
 
 
 def test_keys_that_do_not_fit_are_read_again_and_those_in_memory_are_used_first(tmp_path: Path) -> None:
-    io = CountingIO()
+    io = FarIO()
     file = data(tmp_path, [(number, None) for number in range(9)])
     delete_files = {number: deletes(tmp_path, number, [(number,), (-1,)], ID) for number in range(3)}
     reader = equality(delete_files, schemas((1,)), io=io, memory_bytes=2 * 32)

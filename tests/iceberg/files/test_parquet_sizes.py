@@ -131,7 +131,6 @@ def test_a_large_dictionary_is_not_decoded_to_measure_rows(monkeypatch: pytest.M
 
 
 def test_the_sentence_names_memory_with_which_the_file_is_read() -> None:
-    few = RowLimit(memory_bytes=64 << 20)
     with pytest.raises(TerminalError, match=r"of 484\.0 MiB in one row group, which need .*: 896MiB"):
-        few.refuse_dictionaries(484 << 20, place="data file a of table t")
-    assert RowLimit(memory_bytes=896 << 20).most_dictionary_bytes >= 484 << 20
+        RowLimit(memory_bytes=64 << 20).check_dictionaries(lambda _: 484 << 20, "data file a of table t")
+    RowLimit(memory_bytes=896 << 20).check_dictionaries(lambda _: 484 << 20, "data file a of table t")

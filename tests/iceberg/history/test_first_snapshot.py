@@ -11,7 +11,7 @@ from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.loaded_table import LoadedTable, SnapshotOrigin, origin_of
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
-from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows, snapshot_ids
+from support.tables.planning_tables import appended, edit_metadata, make_table, plan_range, rows, snapshot_ids
 
 
 def origin(table: Table, position: int = -1) -> SnapshotOrigin:
@@ -21,9 +21,7 @@ def origin(table: Table, position: int = -1) -> SnapshotOrigin:
 @pytest.mark.parametrize("format_version", [1, 2])
 def test_a_first_append_is_the_root_and_one_with_older_files_is_a_gap(tmp_path: Path, format_version: int) -> None:
     merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
-    table = make_table(tmp_path, format_version=format_version, **merging)
-    for number in range(3):
-        table.append(rows(number))
+    table = appended(tmp_path, 3, format_version=format_version, **merging)
     assert [origin(table, at) for at in range(3)] == [SnapshotOrigin.ROOT, SnapshotOrigin.GAP, SnapshotOrigin.GAP]
 
 
@@ -48,11 +46,9 @@ def snapshot_at(table: Table, timestamp: datetime, **options: str) -> int | None
     return LoadedTable(table).snapshot_at(timestamp, **options)
 
 
-def logged(folder: Path, *order: int, count: int = 3) -> tuple[Table, list[int]]:
+def logged(folder: Path, *order: int) -> tuple[Table, list[int]]:
     """A table whose log says that the snapshots became current at noon, an hour later, and so on."""
-    table = make_table(folder)
-    for number in range(count):
-        table.append(rows(number))
+    table = appended(folder, 3)
     ids = snapshot_ids(table)
     log = [
         SnapshotLogEntry(snapshot_id=ids[which], timestamp_ms=int((NOON + timedelta(hours=at)).timestamp() * 1000))

@@ -6,7 +6,7 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
 from icefloe.iceberg.history.history import History, Lag
-from support.tables.planning_tables import make_table, rows, snapshot_ids
+from support.tables.planning_tables import appended, make_table, rows, snapshot_ids
 
 
 def test_the_lag_counts_snapshots_and_the_rows_of_the_files_they_touched(tmp_path: Path) -> None:
@@ -33,9 +33,7 @@ DAY = 86_400_000
 
 def table_of(folder: Path, commits: int, properties: dict[str, str] | None = None) -> Table:
     """Commits are a day apart, the first one at day 1."""
-    table = make_table(folder)
-    for number in range(commits):
-        table.append(rows(number))
+    table = appended(folder, commits)
     aged = [
         snapshot.model_copy(update={"timestamp_ms": (number + 1) * DAY})
         for number, snapshot in enumerate(table.metadata.snapshots)

@@ -9,16 +9,13 @@ from pyiceberg.table.snapshots import Snapshot
 from icefloe.iceberg.history.history import BranchMove, History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage, landing_after
-from support.tables.planning_tables import make_table, rows, snapshot_ids
+from support.tables.planning_tables import appended, rows, snapshot_ids
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Three commits."""
-    made = make_table(tmp_path)
-    for number in range(3):
-        made.append(rows(number))
-    return made
+    return appended(tmp_path, 3)
 
 
 def passage(table: Table, **options: Any) -> Passage:

@@ -103,7 +103,7 @@ def test_of_a_branch_without_a_log_it_needs_the_way_from_where_its_open_batch_la
 
 def test_it_needs_the_snapshots_of_its_open_batch_as_far_as_they_exist() -> None:
     held = NeededSnapshots.of(history_of({**LINE, 7: None}, 4), "main", since_id=3, further=[7, 3, 98])
-    assert held.snapshot_ids == (4, 3, 7)
+    assert (*held.lineage, *held.further) == (4, 3, 7)
 
 
 def test_only_a_new_head_moves_the_pins_and_then_old_tags_go() -> None:

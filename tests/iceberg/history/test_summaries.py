@@ -58,15 +58,7 @@ def test_a_count_that_is_left_out_is_zero_only_where_its_files_are_left_out_too(
 )
 def test_a_commit_adds_no_bytes_only_if_its_summary_counts_files(summary: dict[str, str], bound: int | None) -> None:
     start, commit = snapshot(**{"total-files-size": "100"}), snapshot(**summary)
-    step = Step(
-        change_ordinal=0,
-        kind=StepKind.COMMIT,
-        start_snapshot_id=1,
-        end_snapshot_id=2,
-        snapshot_ids=(2,),
-        commit_snapshot_id=2,
-        commit_timestamp_us=0,
-    )
+    step = Step.of(StepKind.COMMIT, [2], timestamp_ms=0, start_snapshot_id=1)
     assert file_bytes_bound({1: start, 2: commit}, [step]) == bound
 
 

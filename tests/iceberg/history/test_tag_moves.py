@@ -3,22 +3,19 @@ from typing import Any
 
 import pytest
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Summary
 
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.step import StepKind
-from support.tables.planning_tables import edit_metadata, make_table, rows, snapshot_ids
+from support.tables.planning_tables import appended, as_replace, edit_metadata, rows, snapshot_ids
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Four commits, the second of them tagged."""
-    made = make_table(tmp_path)
-    for number in range(4):
-        made.append(rows(number))
+    made = appended(tmp_path, 4)
     move(made, snapshot_ids(made)[1])
     return made
 
@@ -76,9 +73,7 @@ def test_a_tag_that_was_moved_over_compactions_alone_has_no_step(table: Table) -
     ids = snapshot_ids(table)
     table.append(rows())
     compaction = snapshot_ids(table)[4]
-    snapshots = table.metadata.snapshots
-    summary = Summary(Operation.REPLACE, **snapshots[4].summary.additional_properties)
-    edit_metadata(table, snapshots=[*snapshots[:4], snapshots[4].model_copy(update={"summary": summary})])
+    as_replace(table, compaction)
     edit_metadata(
         table,
         refs={**table.metadata.refs, "v": table.metadata.refs["v"].model_copy(update={"snapshot_id": compaction})},

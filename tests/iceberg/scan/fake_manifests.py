@@ -60,18 +60,11 @@ class FakeReader:
 
 
 def data(path: str, status: EntryStatus, snapshot_id: int, sequence_number: int = 1, **facts: Any) -> DataEntry:
-    file = DataFile(
-        path=path,
-        file_format="PARQUET",
-        spec_id=0,
-        record_count=1,
-        file_size_bytes=1,
-        sequence_number=sequence_number,
-        **facts,
-    )
-    return DataEntry(
-        status=status, snapshot_id=snapshot_id, data_file=file, partition=(0, ()), lower_bounds={}, upper_bounds={}
-    )
+    known = {
+        "path": path, "file_format": "PARQUET", "spec_id": 0, "record_count": 1, "file_size_bytes": 1,
+        "sequence_number": sequence_number,
+    }  # fmt: skip
+    return DataEntry(status=status, snapshot_id=snapshot_id, data_file=DataFile(**known | facts), partition=(0, ()))
 
 
 def delete(
@@ -98,15 +91,7 @@ def delete(
 
 
 def step(kind: StepKind, *snapshot_ids: int, start: int | None = None) -> Step:
-    return Step(
-        change_ordinal=0,
-        kind=kind,
-        start_snapshot_id=start,
-        end_snapshot_id=snapshot_ids[-1],
-        snapshot_ids=snapshot_ids,
-        commit_snapshot_id=snapshot_ids[-1],
-        commit_timestamp_us=0,
-    )
+    return Step.of(kind, snapshot_ids, timestamp_ms=0, start_snapshot_id=start)
 
 
 class ReadFiles:

@@ -1,5 +1,6 @@
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -24,10 +25,10 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from iceberg.filtered_files import described
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
+from iceberg.scan.fake_manifests import data
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.manifests.manifest_reader import DataEntry, ManifestReader
+from icefloe.iceberg.manifests.manifest_reader import DataEntry, EntryStatus, ManifestReader
 from icefloe.iceberg.scan.scan_tasks import file_condition
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import create_table, reader
@@ -94,9 +95,15 @@ def test_no_file_with_a_row_that_passes_is_left_out(
     check_left_out(text, table, files)
 
 
-def may_match(text: str, kind: Any, *bounds: bytes, **facts: Any) -> bool:
+def may_match(text: str, kind: Any, *bounds: bytes, nulls: int | None = None, **facts: Any) -> bool:
+    """Of a file of two rows that only its manifest entry tells of."""
     schema = Schema(NestedField(1, "c", kind, required=False, initial_default=facts.pop("default", None)))
-    return file_condition(RowFilter.parse(text, schema, table="db.t"))(described(*bounds, **facts))
+    lower, upper = ({1: bound} for bound in bounds) if bounds else ({}, {})
+    entry = replace(
+        data("f", EntryStatus.ADDED, 1, record_count=2, **facts), lower_bounds=lower, upper_bounds=upper,
+        null_value_counts={} if nulls is None else {1: nulls},
+    )  # fmt: skip
+    return file_condition(RowFilter.parse(text, schema, table="db.t"))(entry)
 
 
 INTS = [number.to_bytes(4, "little") for number in (7, 9)]

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, data, delete
+from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, data, delete, step
 from icefloe.errors import TerminalError
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, DeleteEntry, EntryStatus, ManifestFile
 from icefloe.iceberg.scan.compared_states import ListedStates, check_replace
-from icefloe.iceberg.step import Step, StepKind
+from icefloe.iceberg.step import StepKind
 
 REPLACE = 2
 """The snapshot that says that it changed nothing; 1 is the one before it."""
@@ -44,8 +44,7 @@ class Tables:
     def check(self, before: list[ManifestFile] | None, after: list[ManifestFile]) -> str | None:
         states = {REPLACE: after} if before is None else {1: before, REPLACE: after}
         parents = {} if before is None else {REPLACE: 1}
-        commit = Step.of(StepKind.COMMIT, [REPLACE], timestamp_ms=0)
-        return check_replace(commit, ListedStates(states, parents), self.reader, table="db.t")
+        return check_replace(step(StepKind.COMMIT, REPLACE), ListedStates(states, parents), self.reader, table="db.t")
 
 
 @pytest.mark.parametrize("says_counts", [True, False])

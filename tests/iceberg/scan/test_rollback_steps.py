@@ -3,12 +3,11 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import Table
 
-from iceberg.scan.planned_ranges import appended
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.step import StepKind
-from support.tables.planning_tables import edit_metadata, plan_range, rows, snapshot_ids
+from support.tables.planning_tables import appended, edit_metadata, plan_range, rows, snapshot_ids
 
 
 def states(table: Table, after: int, **options: str) -> tuple[int | None, int | None]:

@@ -11,13 +11,13 @@ from pyiceberg.transforms import BucketTransform
 from pyroaring import FrozenBitMap
 
 from iceberg.scan.fake_manifests import ADDED, DELETED, EXISTING, FakeReader, ReadFiles, data, delete, step
-from icefloe.iceberg.data_file import DataFile
 from icefloe.iceberg.manifests.manifest_reader import DataEntry
 from icefloe.iceberg.scan.changed_files import FileTerm, StepTerms
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES
 from icefloe.iceberg.scan.scan_tasks import FirstRowIds, ScanPlan, ScanTask, Term, row_ids_of_step, scan_tasks
 from icefloe.iceberg.step import StepKind
 from support.tables.planning_tables import (
+    appended,
     expected_weights,
     make_table,
     plan_range,
@@ -97,9 +97,7 @@ def test_the_initial_load_reads_every_live_file(tmp_path: Path) -> None:
 
 
 def test_a_rollback_is_the_difference_of_two_states_and_shared_manifests_are_not_read(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    for number in range(4):
-        table.append(rows(number))
+    table = appended(tmp_path, 4)
     _, second, _, fourth = snapshot_ids(table)
     table.manage_snapshots().rollback_to_snapshot(second).commit()
     table.append(rows(10))
@@ -113,9 +111,7 @@ def test_a_rollback_is_the_difference_of_two_states_and_shared_manifests_are_not
 
 
 def test_the_start_of_a_commit_may_expire_while_its_batch_is_open(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    table.append(rows(1))
-    table.append(rows(2))
+    table = appended(tmp_path, 2)
     first, second = snapshot_ids(table)
     steps = plan_range(table, after_snapshot_id=first).steps
     table.maintenance.expire_snapshots().by_id(first).commit()
@@ -125,9 +121,6 @@ def test_the_start_of_a_commit_may_expire_while_its_batch_is_open(tmp_path: Path
 
 
 def test_steps_whose_rows_delete_files_decide_are_reported(tmp_path: Path) -> None:
-    data_file = DataFile(
-        path="a", file_format="PARQUET", spec_id=0, record_count=1, file_size_bytes=1, sequence_number=1
-    )
     vector = FrozenBitMap([4])
     terms = (
         Term(change_ordinal=0, weight=1),
@@ -135,7 +128,7 @@ def test_steps_whose_rows_delete_files_decide_are_reported(tmp_path: Path) -> No
         Term(change_ordinal=2, weight=1, delete_files=vector),
         Term(change_ordinal=3, weight=-1, delete_files=vector),
     )
-    task = ScanTask(data_file=data_file, terms=terms, partition=(0, ()))
+    task = ScanTask(data_file=data("a", ADDED, 1).data_file, terms=terms, partition=(0, ()))
     assert ScanPlan(tasks=(task,)).ordinals_with_deletes == {2, 3}
 
 

@@ -4,14 +4,21 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from iceberg.scan.planned_ranges import appended, as_replace
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
 from icefloe.iceberg.history.loaded_table import MetadataLog
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.step import StepKind
-from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows, snapshot_ids
+from support.tables.planning_tables import (
+    appended,
+    as_replace,
+    edit_metadata,
+    make_table,
+    plan_range,
+    rows,
+    snapshot_ids,
+)
 
 
 def ends(table: Table, **options: Any) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Summary
 
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage
@@ -33,6 +34,14 @@ def make_table(folder: Path, *, name: str = "events", format_version: int = 2, *
     return catalog.create_table(
         f"db.{name}", rows().schema, properties={"format-version": str(format_version), **properties}
     )
+
+
+def appended(folder: Path, count: int, **options: Any) -> Table:
+    """A table of so many commits, each of one row."""
+    table = make_table(folder, **options)
+    for number in range(count):
+        table.append(rows(number))
+    return table
 
 
 def snapshot_ids(table: Table) -> list[int]:
@@ -76,3 +85,14 @@ def planned_weights(plan: ScanPlan, ordinal: int) -> dict[str, int]:
 def edit_metadata(table: Table, **changes: Any) -> None:
     """Change the loaded metadata, as another writer would have left it."""
     table.metadata = table.metadata.model_copy(update=changes)
+
+
+def as_replace(table: Table, snapshot_id: int) -> None:
+    """Give a snapshot the operation of a compaction."""
+    edited = [
+        snapshot.model_copy(update={"summary": Summary(Operation.REPLACE, **snapshot.summary.additional_properties)})
+        if snapshot.snapshot_id == snapshot_id
+        else snapshot
+        for snapshot in table.metadata.snapshots
+    ]
+    edit_metadata(table, snapshots=edited)

@@ -1,7 +1,8 @@
 """Errors of a task that would take too much memory."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,13 +42,12 @@ class RowLimit:
             "(under Spark spark.executor.memoryOverhead too), or set columns without the large one",
         )
 
-    @property
-    def most_dictionary_bytes(self) -> int:
-        """The most bytes of dictionaries that are decoded together."""
-        return int((self.memory_bytes + _BESIDES_BYTES) / _DICTIONARY_COPIES)
-
-    def refuse_dictionaries(self, size_bytes: int, *, place: str) -> NoReturn:
-        """Raises for the dictionaries of a row group, which a reader must hold whole."""
+    def check_dictionaries(self, size_above: Callable[[int], int], place: str) -> None:
+        """Refuses the dictionaries of a row group, which a reader holds whole; ``size_above`` is exact above a bound."""
+        most = int((self.memory_bytes + _BESIDES_BYTES) / _DICTIONARY_COPIES)
+        size_bytes = size_above(most)
+        if size_bytes <= most:
+            return
         needed_bytes = _memory_for(int(size_bytes * _DICTIONARY_COPIES))
         raise TerminalError(
             f"{place} has dictionary pages of {format_bytes(size_bytes)} in one row group, which need "

@@ -129,7 +129,8 @@ class TableRowReader:
 
     @property
     def _checked(self) -> FileReader:
-        return replace(self.files, decoded=self._decoded, bound=self.bound)
+        bound = None if self.bound is None else self.bound.check_dictionaries
+        return replace(self.files, decoded=self._decoded, bound=bound)
 
     def _decoded(self, file: DataFile | DeleteFile, batch: pa.RecordBatch) -> None:
         self.decoded_bytes += batch.nbytes

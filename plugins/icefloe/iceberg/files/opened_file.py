@@ -26,8 +26,8 @@ class OpenedFile(Protocol):
         """The file's columns, field ids in their metadata."""
 
     @property
-    def num_rows(self) -> int | None:
-        """Number of rows; None if only reading all of them shows it."""
+    def num_rows(self) -> int:
+        """Number of rows."""
 
     def group_runs(self) -> Iterator[tuple[int, int, list[int]]]:
         """(first row, rows, groups) read together, in order."""

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NoReturn, Protocol, Self
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,20 +27,7 @@ _FIELDS: Final = (0x15, 0x15)
 """Heads of the fields 1 and 2 in Thrift's compact protocol: each the next one, a number of 32 bits."""
 
 
-class DictionaryBound(Protocol):
-    """The memory that a task has for the dictionaries of a row group."""
-
-    @property
-    def most_dictionary_bytes(self) -> int:
-        """The most bytes."""
-
-    def refuse_dictionaries(self, size_bytes: int, *, place: str) -> NoReturn:
-        """Raises for dictionaries that are larger."""
-
-
-def dictionary_bytes(
-    source: InputStream, metadata: pq.FileMetaData, columns: Collection[str] | None, *, most: int
-) -> int:
+def dictionary_bytes(source: InputStream, metadata: pq.FileMetaData, columns: Collection[str] | None, most: int) -> int:
     """Bytes of the dictionaries decoded together, in the row group with the most; exact only above ``most``."""
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     large = (group for group in groups if group.total_byte_size > most)

@@ -17,7 +17,7 @@ from icefloe.iceberg.catalog.file_io import data_file_input, is_local, reading_d
 from icefloe.iceberg.data_file import DataFile, DeleteFile
 from icefloe.iceberg.files.identical_columns import column_layouts, identical_columns
 from icefloe.iceberg.files.opened_file import KeptProjections, OpenedFile, ProjectedFile, selected_columns
-from icefloe.iceberg.files.parquet_file import DictionaryBound, ParquetRows, compressed_bytes, dictionary_bytes
+from icefloe.iceberg.files.parquet_file import ParquetRows, compressed_bytes, dictionary_bytes
 from icefloe.iceberg.files.parquet_footer import KeptFooters, read_footer
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.unreadable import ColumnError
@@ -58,7 +58,8 @@ class FileReader:
     Attributes:
         batch_rows: at most; a few batches are in memory at a time.
         decoded: gets each file, and each batch of its own columns as it is decoded.
-        bound: refuses dictionaries that are too large to hold; None: of any size.
+        bound: refuses dictionaries that are too large to hold, by their size, which is exact only above the number
+            that is asked with, and by their place; None: of any size.
         footers: of data files. Delete files are opened once, and by several threads.
     """
 
@@ -66,7 +67,7 @@ class FileReader:
     table: str
     batch_rows: int = field(default_factory=lambda: BATCH_ROWS)
     decoded: Callable[[DataFile | DeleteFile, pa.RecordBatch], None] | None = None
-    bound: DictionaryBound | None = None
+    bound: Callable[[Callable[[int], int], str], None] | None = None
     footers: KeptFooters = field(default_factory=KeptFooters, repr=False)
     projections: KeptProjections = field(default_factory=KeptProjections, repr=False)
 
@@ -151,7 +152,7 @@ class FileReader:
                 self.source(file.path, noun=file.noun) as source,
                 self._opened(file, source, dictionary_columns=dictionary_columns) as rows,
             ):
-                if rows.num_rows is not None and rows.num_rows != file.record_count:
+                if rows.num_rows != file.record_count:
                     raise TerminalError(
                         f"{file.noun} {file.path} of table {self.table} holds {rows.num_rows} rows, but the table's "
                         f"metadata says {file.record_count}: the file was replaced or the metadata is wrong; restore "
@@ -164,8 +165,9 @@ class FileReader:
                 columns, places = selected_columns(
                     rows.schema.names, projection.positions, dots_are_paths=isinstance(rows, ParquetRows)
                 )
-                if isinstance(rows, ParquetRows):
-                    self._check_dictionaries(file, rows, columns)
+                if isinstance(rows, ParquetRows) and self.bound is not None:
+                    size_bytes = partial(dictionary_bytes, rows.source, rows.file.metadata, columns)
+                    self.bound(size_bytes, f"{file.noun} {file.path} of table {self.table}")
                 yield ProjectedFile(
                     rows=rows,
                     file_columns=found,
@@ -202,14 +204,6 @@ class FileReader:
         if is_data:
             self.footers.add(file.path, rows.footer)
         yield rows
-
-    def _check_dictionaries(self, file: DataFile | DeleteFile, rows: ParquetRows, columns: list[str] | None) -> None:
-        if self.bound is None:
-            return
-        most = self.bound.most_dictionary_bytes
-        size_bytes = dictionary_bytes(rows.source, rows.file.metadata, columns, most=most)
-        if size_bytes > most:
-            self.bound.refuse_dictionaries(size_bytes, place=f"{file.noun} {file.path} of table {self.table}")
 
     def check_values(self, rows: pa.RecordBatch, file: DataFile) -> None:
         """Stops if a value is not what its type allows.

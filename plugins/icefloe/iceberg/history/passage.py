@@ -30,13 +30,8 @@ class Landing:
     """
 
     snapshot: Snapshot
-    left_snapshot_id: int | None
+    left_snapshot_id: int | None = None
     timestamp_ms: int
-
-    @classmethod
-    def of_load(cls, snapshot: Snapshot) -> "Landing":
-        """A landing all of whose rows are new."""
-        return cls(snapshot=snapshot, left_snapshot_id=None, timestamp_ms=snapshot.timestamp_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +89,8 @@ class Passage:
             reason = "the branch has no snapshot any more; icefloe delivers the difference after the next commit"
             raise NotAnAncestorError.on_branch(branch, table.name, after_snapshot_id, None, reason)
         if load == "full":
-            return Passage(after_snapshot_id=None, up_to_snapshot_id=end.snapshot_id, landing=Landing.of_load(end))
+            loaded = Landing(snapshot=end, timestamp_ms=end.timestamp_ms)
+            return Passage(after_snapshot_id=None, up_to_snapshot_id=end.snapshot_id, landing=loaded)
         lineage = table.history.lineage(end.snapshot_id)
         if after_snapshot_id is None:
             return _from_oldest(table, lineage, needs_start=load == "changes")
@@ -203,7 +199,7 @@ def _from_oldest(table: LoadedTable, lineage: Sequence[Snapshot], *, needs_start
     return Passage(
         after_snapshot_id=None,
         up_to_snapshot_id=lineage[0].snapshot_id,
-        landing=Landing.of_load(oldest) if is_landing else None,
+        landing=Landing(snapshot=oldest, timestamp_ms=oldest.timestamp_ms) if is_landing else None,
         commits=tuple(reversed(lineage))[is_landing:],
     )
 

@@ -67,10 +67,6 @@ class NeededSnapshots:
         known = {each for each in (since_id, *further) if each is not None and each in history.snapshots}
         return cls(head_id=head_id, lineage=tuple(lineage), further=tuple(sorted(known - {*lineage})))
 
-    @property
-    def snapshot_ids(self) -> tuple[int, ...]:
-        return (*self.lineage, *self.further)
-
 
 def _way_back(history: History, head_id: int, since_id: int | None, *, over: Collection[int]) -> tuple[list[int], bool]:
     """Newest first, and whether they reach the other (None: the start)."""
@@ -197,7 +193,7 @@ def pin_moves(found: PipelinePins, held: NeededSnapshots, managed: ManageSnapsho
     """Sets what keeps the snapshots a pipeline needs; None if they are kept already."""
     if held.head_id is None:
         return None
-    wanted = {found.tag(snapshot_id): snapshot_id for snapshot_id in held.snapshot_ids}
+    wanted = {found.tag(snapshot_id): snapshot_id for snapshot_id in (*held.lineage, *held.further)}
     new_tags = {name: snapshot_id for name, snapshot_id in wanted.items() if found.tagged.get(name) != snapshot_id}
     has_branch = found.branch_head_id == held.head_id and found.kept_snapshots >= len(held.lineage)
     # Each commit takes a place in the table's metadata log, which icefloe reads: old tags go only with the next move.
