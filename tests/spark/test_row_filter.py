@@ -89,7 +89,7 @@ def passing(table: SparkTable, text: str) -> list[int]:
     ids: list[int] = []
     for entry in (entry for manifest in reader.manifests(snapshot) for entry in reader.data_entries(manifest)):
         if may_match(entry):
-            for _, batch in files.rows(entry.data_file, schema):
+            for _, batch in files.rows(entry.file, schema):
                 ids += batch.column("id").filter(pa.array(row_filter.mask(batch))).to_pylist()
     return sorted(ids)
 

@@ -6,13 +6,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.summaries import (
-    changed_records,
-    deletes_added,
-    file_bytes_bound,
-    summary_row_delta,
-    total_records,
-)
+from icefloe.iceberg.history.summaries import changed_records, deletes_added, file_bytes_bound, total_records
 from icefloe.iceberg.step import Step, StepKind
 from support.tables.planning_tables import edit_metadata, make_table, plan_range, rows, snapshot_ids
 
@@ -75,7 +69,7 @@ def test_deletes_that_were_only_rewritten_do_not_count(summary: dict[str, str], 
 
 
 def row_delta(table: Table, step: Step) -> int | None:
-    return summary_row_delta(History.of(table).snapshots, step)
+    return History.of(table).row_delta(step)
 
 
 def test_the_delta_of_a_step_is_what_its_rows_will_add_up_to(tmp_path: Path) -> None:

@@ -247,4 +247,4 @@ def test_a_delete_file_has_a_sequence_number_or_inherits_it_if_it_was_added_or_t
         with pytest.raises(UndecodableError, match=f"delete file v is {status.name} there without a sequence number"):
             list(entries)
     else:
-        assert [entry.delete_file.sequence_number for entry in entries] == [number]
+        assert [entry.file.sequence_number for entry in entries] == [number]

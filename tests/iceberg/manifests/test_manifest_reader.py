@@ -71,7 +71,7 @@ def test_data_files_inherit_snapshot_sequence_number_and_first_row_id(tmp_path: 
     table = v3_table(tmp_path, holds_deletes=False, first_row_id=1000, entries=entries, added=2)
     reader = ManifestReader(table)
     found = reader.data_entries(head_manifest(table, reader))
-    assert [(e.status, e.snapshot_id, e.data_file.sequence_number, e.data_file.first_row_id) for e in found] == [
+    assert [(e.status, e.snapshot_id, e.file.sequence_number, e.file.first_row_id) for e in found] == [
         (EntryStatus.ADDED, 77, 9, 1000),
         (EntryStatus.EXISTING, 5, 3, 500),
         (EntryStatus.DELETED, 77, 2, None),
@@ -85,7 +85,7 @@ def test_without_a_first_row_id_in_the_manifest_list_files_have_those_of_their_e
     entries = [{0: status, 1: 77, 3: 1, 4: 1, 2: file("a", 10, **each)} for each in own for status in (1, 0, 2)]
     table = v3_table(tmp_path, holds_deletes=False, first_row_id=None, entries=entries, added=4)
     reader = ManifestReader(table)
-    found = [e.data_file.first_row_id for e in reader.data_entries(head_manifest(table, reader))]
+    found = [e.file.first_row_id for e in reader.data_entries(head_manifest(table, reader))]
     assert found == [None, None, None, 500, 500, 500]
 
 
@@ -102,7 +102,7 @@ def test_delete_files_keep_the_values_that_decide_where_they_apply(tmp_path: Pat
     table = v3_table(tmp_path, holds_deletes=True, first_row_id=None, entries=entries)
     reader = ManifestReader(table)
     found = reader.delete_entries(head_manifest(table, reader))
-    first, _, third = (entry.delete_file for entry in found)
+    first, _, third = (entry.file for entry in found)
     assert (first.referenced_data_file, first.content_offset, first.content_size_bytes) == ("file:///a", 4, 50)
     assert (first.file_format, first.sequence_number) == ("PUFFIN", 9)
     assert (found[1].lower_bounds, found[1].upper_bounds) == (bounds, bounds)

@@ -39,7 +39,7 @@ class FakeReader:
 
     def data_entries(self, manifest: ManifestFile, paths: Container[str] | None = None) -> list[DataEntry]:
         self.read.append(manifest.path)
-        return [entry for entry in self.entries[manifest.path] if paths is None or entry.data_file.path in paths]
+        return [entry for entry in self.entries[manifest.path] if paths is None or entry.file.path in paths]
 
     def delete_entries(self, manifest: ManifestFile) -> tuple[DeleteEntry, ...]:
         self.read.append(manifest.path)
@@ -64,7 +64,7 @@ def data(path: str, status: EntryStatus, snapshot_id: int, sequence_number: int 
         "path": path, "file_format": "PARQUET", "spec_id": 0, "record_count": 1, "file_size_bytes": 1,
         "sequence_number": sequence_number,
     }  # fmt: skip
-    return DataEntry(status=status, snapshot_id=snapshot_id, data_file=DataFile(**known | facts), partition=(0, ()))
+    return DataEntry(status=status, snapshot_id=snapshot_id, file=DataFile(**known | facts), partition=(0, ()))
 
 
 def delete(
@@ -85,7 +85,7 @@ def delete(
     }  # fmt: skip
     lower, upper = ({DELETED_FILE_PATH: bound.encode()} if bound else {} for bound in paths)
     return DeleteEntry(
-        status=status, snapshot_id=snapshot_id, delete_file=DeleteFile(**known | facts), partition=partition,
+        status=status, snapshot_id=snapshot_id, file=DeleteFile(**known | facts), partition=partition,
         is_unpartitioned=is_unpartitioned, lower_bounds=lower, upper_bounds=upper,
     )  # fmt: skip
 
@@ -113,7 +113,7 @@ class ReadFiles:
 
 
 def weights(reader: FakeReader, of: Step) -> dict[str, int]:
-    return {term.entry.data_file.path: term.weight for term in ReadFiles(reader, of).terms(of)}
+    return {term.entry.file.path: term.weight for term in ReadFiles(reader, of).terms(of)}
 
 
 def terms(reader: FakeReader, *of: Step) -> list[dict[str, list[tuple[int, list[str]]]]]:
@@ -124,11 +124,11 @@ def terms(reader: FakeReader, *of: Step) -> list[dict[str, list[tuple[int, list[
         by_path: dict[str, list[tuple[int, list[str]]]] = {}
         found_terms = files.terms(each)
         # Terms are net: one for each file and delete files in force, and none that cancels.
-        assert len({(term.entry.data_file.path, term.delete_files) for term in found_terms}) == len(found_terms)
+        assert len({(term.entry.file.path, term.delete_files) for term in found_terms}) == len(found_terms)
         assert all(term.weight for term in found_terms)
         for term in found_terms:
             in_force = sorted(files.deletes.index[number].path for number in term.delete_files)
-            by_path.setdefault(term.entry.data_file.path, []).append((term.weight, in_force))
+            by_path.setdefault(term.entry.file.path, []).append((term.weight, in_force))
         found.append(by_path)
     return found
 

@@ -83,9 +83,9 @@ def test_files_that_stay_have_their_terms_in_groups_without_files_of_the_commit_
     of = step(StepKind.COMMIT, 2)
     files = ReadFiles(reader, of)
     found = files.data.terms(of)
-    assert [term.entry.data_file.path for term in found.single] == ["c", "b2", "b2"]
+    assert [term.entry.file.path for term in found.single] == ["c", "b2", "b2"]
     [(targets, changes)] = found.kept
-    assert [entry.data_file.path for entry in targets.entries] == ["a", "b"]
+    assert [entry.file.path for entry in targets.entries] == ["a", "b"]
     assert changes.keys() == set(targets.reaches)
     assert terms(reader, of) == [{"c": [(1, ["d"])], **{path: [(-1, []), (1, ["d"])] for path in ("b2", "a", "b")}}]
 

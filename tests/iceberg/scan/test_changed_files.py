@@ -31,7 +31,7 @@ def test_the_manifests_of_a_commit_are_read_once_although_the_next_one_replaces_
         reader.lists[number] = [reader.write(f"m{number}", number, kept, *gone, data(path, ADDED, number))]
     steps = [step(StepKind.COMMIT, number) for number in files]
     planner = ReadFiles(reader, *steps)
-    found = [{term.entry.data_file.path: term.weight for term in planner.terms(each)} for each in steps]
+    found = [{term.entry.file.path: term.weight for term in planner.terms(each)} for each in steps]
     assert found == [{"f1": 1}, {"f1": -1, "f2": 1}, {"f2": -1, "f3": 1}]
     assert reader.read == ["m0", "m1", "m2", "m3"]
 
@@ -42,7 +42,7 @@ def test_a_file_that_takes_other_values_from_its_partition_is_another_file() -> 
     listed = [data("a", DELETED, 2, constants=before), data("a", ADDED, 2, constants=after)]
     reader.lists = {2: [reader.write("m", 2, *listed)]}
     of = step(StepKind.COMMIT, 2)
-    found = [(term.entry.data_file.constants, term.weight) for term in ReadFiles(reader, of).terms(of)]
+    found = [(term.entry.file.constants, term.weight) for term in ReadFiles(reader, of).terms(of)]
     assert found == [(before, -1), (after, 1)]
 
 
@@ -62,7 +62,7 @@ def test_the_first_row_id_is_kept_where_any_entry_has_it() -> None:
         2: [reader.write("m2", 2, data("a", DELETED, 2), data("a", ADDED, 2))],
     }
     of = step(StepKind.COMMIT, 1, 2)
-    assert [(term.entry.data_file.first_row_id, term.weight) for term in ReadFiles(reader, of).terms(of)] == [(70, 1)]
+    assert [(term.entry.file.first_row_id, term.weight) for term in ReadFiles(reader, of).terms(of)] == [(70, 1)]
 
 
 def test_a_manifest_that_a_later_snapshot_gives_row_ids_has_them_from_then_on() -> None:
@@ -74,12 +74,12 @@ def test_a_manifest_that_a_later_snapshot_gives_row_ids_has_them_from_then_on() 
     }
     inherit = reader.data_entries
     reader.data_entries = lambda manifest, paths=None: [
-        replace(entry, data_file=replace(entry.data_file, first_row_id=manifest.first_row_id))
+        replace(entry, file=replace(entry.file, first_row_id=manifest.first_row_id))
         for entry in inherit(manifest, paths)
     ]
     steps = [step(StepKind.COMMIT, 2), step(StepKind.COMMIT, 3)]
     planner = ReadFiles(reader, *steps)
-    found = [{term.entry.data_file.first_row_id for term in planner.terms(each)} for each in steps]
+    found = [{term.entry.file.first_row_id for term in planner.terms(each)} for each in steps]
     assert found == [{None}, {70}]
 
 
@@ -95,5 +95,5 @@ def test_a_file_that_is_listed_twice_is_one_file_of_a_load_if_a_delete_file_reac
     load = replace(Step.of(StepKind.INITIAL, [3], timestamp_ms=0), load_part=part)
     found: Counter[str] = Counter()
     for term in ReadFiles(reader, load).terms(load):
-        found[term.entry.data_file.path] += term.weight
+        found[term.entry.file.path] += term.weight
     assert found == loaded

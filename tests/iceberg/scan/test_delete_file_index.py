@@ -106,9 +106,9 @@ POSITION_DELETES = st.builds(
 
 def applies_by_the_spec(deletes: DeleteEntry, data: DataEntry) -> bool:
     """A name is the path, whatever the partition is; without one, partition and bounds decide, which may be cut."""
-    path, reference = data.data_file.path, deletes.delete_file.referenced_data_file
+    path, reference = data.file.path, deletes.file.referenced_data_file
     lower, upper = deletes.lower_bounds.get(DELETED_FILE_PATH), deletes.upper_bounds.get(DELETED_FILE_PATH)
-    if data.data_file.sequence_number > deletes.delete_file.sequence_number:
+    if data.file.sequence_number > deletes.file.sequence_number:
         return False
     if reference is not None or lower == upper == path.encode():
         return reference in {None, path}
@@ -211,9 +211,10 @@ def metrics(path: str, schema: Schema, mode: str) -> Any:
 def ranges(path: str, schema: Schema, mode: str, field_ids: Sequence[int]) -> tuple[ColumnRange, ...]:
     file = metrics(path, schema, mode)
     entry: Any = SimpleNamespace(
-        lower_bounds=file.lower_bounds, upper_bounds=file.upper_bounds, null_value_counts=file.null_value_counts or {}
-    )
-    return key_ranges(entry, field_ids, TYPES, record_count=file.record_count)
+        file=file, lower_bounds=file.lower_bounds, upper_bounds=file.upper_bounds,
+        null_value_counts=file.null_value_counts or {},
+    )  # fmt: skip
+    return key_ranges(entry, field_ids, TYPES)
 
 
 @pytest.fixture(scope="module")
@@ -283,5 +284,7 @@ def test_a_column_prunes_nothing_if_a_replaced_table_had_it_in_another_type() ->
 
 def test_bounds_of_a_type_that_does_not_compare_prune_nothing() -> None:
     bounds = {1: (7).to_bytes(4, "little")}
-    dates: Any = SimpleNamespace(lower_bounds=bounds, upper_bounds=bounds, null_value_counts={})
-    assert key_ranges(dates, (1,), {1: TimestampType()}, record_count=1) == (ColumnRange(),)
+    dates: Any = SimpleNamespace(
+        file=SimpleNamespace(record_count=1), lower_bounds=bounds, upper_bounds=bounds, null_value_counts={}
+    )
+    assert key_ranges(dates, (1,), {1: TimestampType()}) == (ColumnRange(),)

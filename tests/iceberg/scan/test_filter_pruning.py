@@ -67,7 +67,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
 @pytest.fixture(scope="module")
 def files(table: Table) -> Files:
     schema = TableSchema.at(table.metadata, None)
-    return [(entry, [batch for _, batch in reader(table.io).rows(entry.data_file, schema)]) for entry in entries(table)]
+    return [(entry, [batch for _, batch in reader(table.io).rows(entry.file, schema)]) for entry in entries(table)]
 
 
 def entries(table: Table) -> Iterable[DataEntry]:

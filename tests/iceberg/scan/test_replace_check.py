@@ -15,13 +15,13 @@ REPLACE = 2
 def rows(path: str, status: EntryStatus, snapshot_id: int, count: int) -> DataEntry:
     """A data file of so many rows."""
     entry = data(path, status, snapshot_id)
-    return replace(entry, data_file=replace(entry.data_file, record_count=count))
+    return replace(entry, file=replace(entry.file, record_count=count))
 
 
 def vector(path: str, status: EntryStatus, snapshot_id: int, *, of: str, count: int) -> DeleteEntry:
     """A deletion vector of so many positions."""
     entry = delete(path, status, snapshot_id, 9, referenced_data_file=of, content_offset=4)
-    return replace(entry, delete_file=replace(entry.delete_file, file_format="PUFFIN", record_count=count))
+    return replace(entry, file=replace(entry.file, file_format="PUFFIN", record_count=count))
 
 
 class Tables:
@@ -36,7 +36,7 @@ class Tables:
         if not self._says_counts or written.holds_deletes:
             return written
         counts = {
-            status: sum(e.data_file.record_count for e in entries if isinstance(e, DataEntry) and e.status is status)
+            status: sum(e.file.record_count for e in entries if isinstance(e, DataEntry) and e.status is status)
             for status in EntryStatus
         }
         return replace(written, added_rows_count=counts[ADDED], existing_rows_count=counts[EXISTING])

@@ -128,7 +128,7 @@ def test_steps_whose_rows_delete_files_decide_are_reported(tmp_path: Path) -> No
         Term(change_ordinal=2, weight=1, delete_files=vector),
         Term(change_ordinal=3, weight=-1, delete_files=vector),
     )
-    task = ScanTask(data_file=data("a", ADDED, 1).data_file, terms=terms, partition=(0, ()))
+    task = ScanTask(data_file=data("a", ADDED, 1).file, terms=terms, partition=(0, ()))
     assert ScanPlan(tasks=(task,)).ordinals_with_deletes == {2, 3}
 
 
@@ -153,7 +153,7 @@ def tasks(reader: FakeReader, *snapshot_ids: int, left_out: str = "") -> list[Sc
     of = ReadFiles(reader, *steps)
 
     def may_match(entry: DataEntry) -> bool:
-        return entry.data_file.path != left_out
+        return entry.file.path != left_out
 
     by_ordinal = ((ordinal, of.data.terms(each)) for ordinal, each in enumerate(steps))
     return list(scan_tasks(by_ordinal, {}, may_match=may_match))

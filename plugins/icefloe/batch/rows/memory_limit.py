@@ -43,7 +43,7 @@ class RowLimit:
         )
 
     def check_dictionaries(self, size_above: Callable[[int], int], place: str) -> None:
-        """Refuses the dictionaries of a row group, which a reader holds whole; ``size_above`` is exact above a bound."""
+        """Refuses dictionaries of a row group, which a reader holds whole; ``size_above`` is exact above a bound."""
         most = int((self.memory_bytes + _BESIDES_BYTES) / _DICTIONARY_COPIES)
         size_bytes = size_above(most)
         if size_bytes <= most:

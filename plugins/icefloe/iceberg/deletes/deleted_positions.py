@@ -196,11 +196,7 @@ class DeletedPositions:
         self._data_files = frozenset(file.path for file in data_files)
         self._by_data_file: dict[int, Mapping[str, BitMap64]] = {}
         self._equality = EqualityDeletes(
-            {
-                delete_id: delete_file
-                for delete_id, delete_file in enumerate(delete_files)
-                if delete_file.content is FileContent.EQUALITY_DELETES
-            },
+            dict(enumerate(delete_files)),
             schemas=equality_schemas,
             reader=reader,
             memory_bytes=memory_bytes // 2,

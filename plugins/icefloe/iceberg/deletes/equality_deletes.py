@@ -19,7 +19,7 @@ from icefloe.changes.hash_index import HashIndex, HashSlice, distinct_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import is_local
-from icefloe.iceberg.data_file import DataFile, DeleteFile
+from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
 from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.column_paths import optional_fields, struct_paths
 from icefloe.iceberg.schemas.table_schema import TableSchema, covering_schema, schemas_before
@@ -92,7 +92,7 @@ class EqualityDeletes:
 
     def __init__(
         self,
-        delete_files: Mapping[int, DeleteFile],
+        delete_files: Mapping[int, DeleteFile],  # of other kinds, too, which it leaves aside
         *,
         schemas: Mapping[tuple[int, ...], TableSchema],
         reader: FileReader,
@@ -155,7 +155,8 @@ def _key_groups(delete_files: Mapping[int, DeleteFile], max_keys: int) -> Iterat
     # Files of 4, 5, 3 and 25 keys with room for 10:  [4 5] [3] and four quarters of 25, each read for itself.
     by_field_ids: dict[tuple[int, ...], list[int]] = {}
     for number, delete_file in delete_files.items():
-        by_field_ids.setdefault(delete_file.equality_field_ids, []).append(number)
+        if delete_file.content is FileContent.EQUALITY_DELETES:
+            by_field_ids.setdefault(delete_file.equality_field_ids, []).append(number)
     for field_ids, numbers in by_field_ids.items():
         counts = [delete_files[number].record_count for number in numbers]
         for members in runs_of_at_most(max_keys, numbers, counts):

@@ -145,7 +145,9 @@ class ParquetRows:
     ) -> Self:
         """Read and check the footer, unless it is known."""
         if footer is None:
-            footer = _checked_footer(source)
+            metadata = read_footer(source)
+            row_bytes = largest_row_bytes(metadata, partial(_dictionary, source, metadata))
+            footer = CheckedFooter(metadata=metadata, row_bytes=row_bytes)
         batch_rows = min(batch_rows, max(1, int(BATCH_BYTES / footer.row_bytes)))
         encoded = _encoded_text(footer.metadata) if dictionary_columns else []
         # pyarrow decodes dictionaries only if binaries keep their default type.
@@ -212,13 +214,6 @@ def _open(source: InputStream, *, pre_buffer: bool, **options: object) -> pq.Par
     # A page without a checksum passes: writers may leave it out.
     return pq.ParquetFile(
         source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us", page_checksum_verification=True, **options
-    )
-
-
-def _checked_footer(source: InputStream) -> CheckedFooter:
-    metadata = read_footer(source)
-    return CheckedFooter(
-        metadata=metadata, row_bytes=largest_row_bytes(metadata, partial(_dictionary, source, metadata))
     )
 
 

@@ -10,8 +10,8 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.iceberg.history.summaries import changed_records, deletes_added, summary_row_delta, total_records
-from icefloe.iceberg.step import RecordedSnapshot, Step
+from icefloe.iceberg.history.summaries import changed_records, deletes_added, total_records
+from icefloe.iceberg.step import RecordedSnapshot, Step, StepKind
 from icefloe.iceberg.table import ancestry, table_name
 from icefloe.units import natural, time_of_ms
 
@@ -280,8 +280,15 @@ class History:
         return _DEFAULTS[key] if value is None else value
 
     def row_delta(self, step: Step) -> int | None:
-        """Number of rows that a step adds by summaries, without the deletes of delete files; None if unknown."""
-        return summary_row_delta(self.snapshots, step)
+        """Rows that a step adds by summaries, without deletes of delete files; None if unknown or of part of a load."""
+        if step.kind is StepKind.COMMIT:
+            counts = [changed_records(self.snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
+            return None if None in counts else sum(each[0] - each[1] for each in counts if each is not None)
+        end = total_records(self.snapshots.get(step.end_snapshot_id))
+        if step.kind is StepKind.INITIAL:
+            return end if step.load_part is None else None
+        start = total_records(self.snapshots.get(step.start_snapshot_id or -1))
+        return None if start is None or end is None else end - start
 
     def rows_at_head(self, branch: str) -> int | None:
         """Rows of all data files of a branch, by the summary of its head; None if it does not say."""

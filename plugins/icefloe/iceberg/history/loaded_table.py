@@ -164,7 +164,7 @@ def _removed_paths(snapshot: Snapshot, reader: ManifestReader) -> Iterator[str]:
         # Not None, as a V1 writer may leave the count: that manifest is read.
         if manifest.added_snapshot_id == snapshot.snapshot_id and manifest.deleted_files_count != 0:
             removed = (each for each in _entries(manifest, reader=reader) if each.status is EntryStatus.DELETED)
-            yield from ((e.delete_file if isinstance(e, DeleteEntry) else e.data_file).path for e in removed)
+            yield from (each.file.path for each in removed)
 
 
 def _shows_older_files(manifest: ManifestFile, snapshot_id: int) -> bool:

@@ -16,18 +16,6 @@ _ADDED_FILES: Final = ("added-data-files", "added-delete-files")
 _WRITTEN_BY_ALL: Final = ("total-records", "total-data-files", "added-data-files", "deleted-data-files")
 
 
-def summary_row_delta(snapshots: Mapping[int, Snapshot], step: Step) -> int | None:
-    """Rows that a step adds by summaries, without deletes of delete files; None if not known, or for part of a load."""
-    if step.kind is StepKind.COMMIT:
-        counts = [changed_records(snapshots.get(snapshot_id)) for snapshot_id in step.snapshot_ids]
-        return None if None in counts else sum(each[0] - each[1] for each in counts if each is not None)
-    end = total_records(snapshots.get(step.end_snapshot_id))
-    if step.kind is StepKind.INITIAL:
-        return end if step.load_part is None else None
-    start = total_records(snapshots.get(step.start_snapshot_id or -1))
-    return None if start is None or end is None else end - start
-
-
 def changed_records(snapshot: Snapshot | None) -> tuple[int, int] | None:
     """Records in added and deleted data files; None if the summary does not say."""
     summary = _properties(snapshot)

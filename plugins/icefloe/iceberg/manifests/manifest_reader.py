@@ -113,6 +113,7 @@ class _Entry:
     """Facts of a file in a manifest that only the planner needs; mappings are by field id."""
 
     status: EntryStatus
+    file: DataFile | DeleteFile
     snapshot_id: int  # that added or deleted it, as written (older PyIceberg: the adding one for both)
     partition: Partition
     # Binary single-value form of the spec, perhaps cut; bounds of position deletes are of the paths.
@@ -125,7 +126,7 @@ class _Entry:
 class DataEntry(_Entry):
     """A data file in a manifest."""
 
-    data_file: DataFile
+    file: DataFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,18 +137,18 @@ class DeleteEntry(_Entry):
         is_unpartitioned: its spec has no fields, which makes equality deletes global.
     """
 
-    delete_file: DeleteFile
+    file: DeleteFile
     is_unpartitioned: bool
 
     @property
     def identity(self) -> DeleteId:
         """Key that no other delete file of the table has."""
-        return self.delete_file.path, self.delete_file.content_offset
+        return self.file.path, self.file.content_offset
 
     @property
     def only_data_file(self) -> str | None:
         """The only data file of position deletes, if their reference or path bounds say so."""
-        deletes = self.delete_file
+        deletes = self.file
         if deletes.content is FileContent.EQUALITY_DELETES:
             return None
         if deletes.referenced_data_file is not None:
@@ -161,7 +162,7 @@ class DeleteEntry(_Entry):
     def may_name_others(self) -> bool:
         """False if ``only_data_file`` is a whole path: equal bounds may be how several paths begin."""
         name = self.only_data_file
-        return name is None or (self.delete_file.referenced_data_file is None and not name.endswith(_NEVER_CUT))
+        return name is None or (self.file.referenced_data_file is None and not name.endswith(_NEVER_CUT))
 
 
 class ManifestReader:
@@ -270,7 +271,7 @@ def data_entries(
         if paths is not None and raw.file[_FILE_PATH] not in paths:
             continue
         of_entry, of_file = _facts(manifest, raw, spec, types)
-        yield DataEntry(**of_entry, data_file=DataFile(**of_file, first_row_id=first_row_id))
+        yield DataEntry(**of_entry, file=DataFile(**of_file, first_row_id=first_row_id))
 
 
 def delete_entries(
@@ -293,7 +294,7 @@ def delete_entries(
         of_entry, of_file = _facts(manifest, raw, spec, types)
         yield DeleteEntry(
             **of_entry,
-            delete_file=DeleteFile(
+            file=DeleteFile(
                 **of_file,
                 content=FileContent(file[_CONTENT] or 0),
                 referenced_data_file=file[_REFERENCED_DATA_FILE],

@@ -23,7 +23,7 @@ class DeleteTargets:
     @cached_property
     def paths(self) -> frozenset[str]:
         """The paths of the files."""
-        return frozenset(entry.data_file.path for entry in self.entries)
+        return frozenset(entry.file.path for entry in self.entries)
 
     @cached_property
     def distinct(self) -> frozenset[DeleteNumbers]:
@@ -84,7 +84,7 @@ def loaded_terms(entries: Sequence[DataEntry], deletes: DeleteNumbers, index: De
     # A file that is listed twice has two terms if a delete file reaches only one of them, but it is read once.
     by_file: dict[str, list[FileTerm]] = {}
     for term in terms:
-        by_file.setdefault(term.entry.data_file.identity, []).append(term)
+        by_file.setdefault(term.entry.file.identity, []).append(term)
     if part.num_files != len(by_file):
         raise TerminalError(
             f"the initial load of snapshot {step.end_snapshot_id} was cut for {part.num_files} data files, but its "
@@ -133,12 +133,12 @@ def compared_terms(
 
 def _key(entry: DataEntry) -> tuple[object, ...]:
     """Equal keys: the same rows, reached by the same delete files."""
-    return entry.data_file.path, entry.data_file.sequence_number, entry.partition
+    return entry.file.path, entry.file.sequence_number, entry.partition
 
 
 def _is_any_listed_twice(terms: StepTerms) -> bool:
     """In two manifests, or with a term of its own."""
-    paths = {term.entry.data_file.path for term in terms.single}
+    paths = {term.entry.file.path for term in terms.single}
     num_paths = len(paths) + sum(len(targets.entries) for targets, _ in terms.kept)
     return len(paths.union(*(targets.paths for targets, _ in terms.kept))) < num_paths
 
@@ -148,9 +148,9 @@ def _net(terms: Iterable[FileTerm]) -> list[FileTerm]:
     # What cancels here is never read: a file that one step adds and removes again, or that a rollback brings back.
     by_key: dict[tuple[str, DeleteNumbers], FileTerm] = {}
     for term in terms:
-        key = term.entry.data_file.identity, term.delete_files
+        key = term.entry.file.identity, term.delete_files
         earlier = by_key.setdefault(key, term)
         if earlier is not term:
-            entry = earlier.entry if earlier.entry.data_file.first_row_id is not None else term.entry
+            entry = earlier.entry if earlier.entry.file.first_row_id is not None else term.entry
             by_key[key] = FileTerm(entry, earlier.weight + term.weight, term.delete_files)
     return [term for term in by_key.values() if term.weight]

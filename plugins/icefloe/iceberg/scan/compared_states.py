@@ -138,7 +138,7 @@ class _Numbers:
 
     def _number(self, entry: DeleteEntry) -> int:
         # A snapshot that was cherry-picked lists the delete files of another one under new sequence numbers.
-        key = entry.identity, entry.delete_file.sequence_number
+        key = entry.identity, entry.file.sequence_number
         number = self._known.setdefault(key, len(self.entries))
         if number == len(self.entries):
             self.entries.append(entry)
@@ -157,11 +157,10 @@ def entries_before(own: Iterable[Entry], snapshot_id: int) -> list[Entry]:
         # PyIceberg up to 0.11.1 gave DELETED entries the id of the snapshot that had added the file.
         is_own = entry.snapshot_id == snapshot_id
         if entry.status is not EntryStatus.DELETED and is_own is not (entry.status is EntryStatus.ADDED):
-            file = entry.data_file if isinstance(entry, DataEntry) else entry.delete_file
             raise TerminalError(
-                f"snapshot {snapshot_id} lists {file.path} as {entry.status.name} by snapshot {entry.snapshot_id}, and "
-                "the snapshot before it, which would show if the file is new, has expired; icefloe reset loads the "
-                "table again"
+                f"snapshot {snapshot_id} lists {entry.file.path} as {entry.status.name} by snapshot "
+                f"{entry.snapshot_id}, and the snapshot before it, which would show if the file is new, has expired; "
+                "icefloe reset loads the table again"
             )
     return found
 
@@ -197,7 +196,7 @@ class ManifestPruning:
         for entry in delete_files:
             spec_id, values = entry.partition
             self._partitions[spec_id].add(values)
-            if entry.delete_file.content is FileContent.EQUALITY_DELETES and entry.is_unpartitioned:
+            if entry.file.content is FileContent.EQUALITY_DELETES and entry.is_unpartitioned:
                 self._is_global = True
             elif entry.may_name_others:
                 self._reaches_partitions.add(spec_id)
@@ -214,7 +213,7 @@ class ManifestPruning:
     def is_in_place(self, entry: DataEntry) -> bool:
         """True if a file is named, and every manifest that lists it in its partition is included."""
         spec_id, values = entry.partition
-        return entry.data_file.path in self.named and values in self._partitions.get(spec_id, ())
+        return entry.file.path in self.named and values in self._partitions.get(spec_id, ())
 
     def paths(self, manifest: ManifestFile) -> Container[str] | None:
         """The only files of a manifest that can be reached; None: any file."""
@@ -307,7 +306,7 @@ class DataManifests:
     def _meet(self, entries: Iterable[DataEntry]) -> None:
         """If all named files are in their delete files' partitions, nobody looks elsewhere."""
         if self._pruning.named:
-            self._met.update(entry.data_file.path for entry in entries if self._pruning.is_in_place(entry))
+            self._met.update(entry.file.path for entry in entries if self._pruning.is_in_place(entry))
 
     def _read_reached(self, manifest: ManifestFile) -> DeleteTargets:
         index, in_force = self._deletes.index, self._deletes.index.in_force_at(self._deletes.changed)
@@ -336,13 +335,13 @@ def check_replace(commit: Step, states: ListedStates, reader: ManifestReader, *,
     rows = [(term, _live_rows(term, deletes.index)) for term in terms]
     is_known = all(count is not None for _, count in rows)
     # A file that left without a DELETED entry was not replaced by any other.
-    added_paths = {term.entry.data_file.path for term in terms if term.weight > 0}
+    added_paths = {term.entry.file.path for term in terms if term.weight > 0}
     is_lost = any(
-        term.entry.status is not EntryStatus.DELETED and term.entry.data_file.path not in added_paths for term in terms
+        term.entry.status is not EntryStatus.DELETED and term.entry.file.path not in added_paths for term in terms
     )
     removed, added = (
         sum(
-            max(0, sign * term.weight) * (term.entry.data_file.record_count if count is None else count)
+            max(0, sign * term.weight) * (term.entry.file.record_count if count is None else count)
             for term, count in rows
         )
         for sign in (-1, 1)
@@ -371,7 +370,7 @@ def _records(manifests: Iterable[ManifestFile]) -> int | None:
 def _live_rows(term: FileTerm, delete_files: DeleteFileIndex) -> int | None:
     """None if anything other than one deletion vector deletes rows."""
     if not term.delete_files:
-        return term.entry.data_file.record_count
+        return term.entry.file.record_count
     [first, *others] = (delete_files[number] for number in term.delete_files)
     is_known = first.is_deletion_vector and not others
-    return term.entry.data_file.record_count - first.record_count if is_known else None
+    return term.entry.file.record_count - first.record_count if is_known else None

@@ -14,9 +14,7 @@ from icefloe.iceberg.manifests.manifest_reader import DELETED_FILE_PATH, DataEnt
 from icefloe.iceberg.manifests.manifest_values import ColumnRange, KeyTypes, decoded_bound
 
 
-def known_range(
-    entry: DataEntry | DeleteEntry, field_id: int, field_type: PrimitiveType | None, *, record_count: int
-) -> ColumnRange:
+def known_range(entry: DataEntry | DeleteEntry, field_id: int, field_type: PrimitiveType | None) -> ColumnRange:
     """The range of a column by the bounds and null counts of a file's entry; without a type nothing is known."""
     if field_type is None:
         return ColumnRange()
@@ -26,20 +24,16 @@ def known_range(
         lower=decoded_bound(field_type, entry.lower_bounds.get(field_id)),
         upper=decoded_bound(field_type, entry.upper_bounds.get(field_id)),
         may_hold_nulls=nulls != 0,
-        may_hold_values=nulls is None or nulls < record_count,
+        may_hold_values=nulls is None or nulls < entry.file.record_count,
     )
 
 
-def key_ranges(
-    entry: DataEntry | DeleteEntry, field_ids: Sequence[int], types: KeyTypes, *, record_count: int
-) -> tuple[ColumnRange, ...]:
+def key_ranges(entry: DataEntry | DeleteEntry, field_ids: Sequence[int], types: KeyTypes) -> tuple[ColumnRange, ...]:
     """The known ranges of a file's key columns."""
     kinds = [(field_id, types.get(field_id)) for field_id in field_ids]
     # Bounds of floats leave NaN out, which equals NaN.
     return tuple(
-        ColumnRange()
-        if isinstance(kind, DoubleType | FloatType)
-        else known_range(entry, field_id, kind, record_count=record_count)
+        ColumnRange() if isinstance(kind, DoubleType | FloatType) else known_range(entry, field_id, kind)
         for field_id, kind in kinds
     )
 
@@ -93,7 +87,7 @@ class DeleteFileIndex:
             self._add(number, entry)
 
     def __getitem__(self, number: int) -> DeleteFile:
-        return self._entries[number].delete_file
+        return self._entries[number].file
 
     def entries(self, numbers: DeleteNumbers) -> Iterator[DeleteEntry]:
         """In the order of their numbers."""
@@ -103,7 +97,7 @@ class DeleteFileIndex:
         """The delete files that can remove its rows, in any state."""
         if not self._entries:
             return NO_DELETES
-        named = self._by_name.get(data.data_file.path, ())
+        named = self._by_name.get(data.file.path, ())
         held: dict[tuple[int, ...], Sequence[ColumnRange]] = {}
         candidates = chain(self._global, named, self._by_partition.get(data.partition, ()))
         found = FrozenBitMap([number for number in candidates if self._can_remove_rows(number, data, held)])
@@ -134,11 +128,11 @@ class DeleteFileIndex:
         return self._shared.setdefault(found, found)
 
     def _add(self, number: int, entry: DeleteEntry) -> None:
-        if entry.delete_file.is_deletion_vector:
+        if entry.file.is_deletion_vector:
             self._vectors.add(number)
-        elif entry.delete_file.content is FileContent.POSITION_DELETES:
+        elif entry.file.content is FileContent.POSITION_DELETES:
             self._position_delete_files.add(number)
-        if entry.delete_file.content is FileContent.EQUALITY_DELETES and entry.is_unpartitioned:
+        if entry.file.content is FileContent.EQUALITY_DELETES and entry.is_unpartitioned:
             self._global.append(number)
             return
         if entry.only_data_file is not None:
@@ -153,22 +147,20 @@ class DeleteFileIndex:
         entry = self._entries[number]
         if not _can_apply(entry, data):
             return False
-        if entry.delete_file.content is not FileContent.EQUALITY_DELETES:
+        if entry.file.content is not FileContent.EQUALITY_DELETES:
             return True
-        field_ids = entry.delete_file.equality_field_ids
+        field_ids = entry.file.equality_field_ids
         deleted = self._deleted_keys.get(number)
         if deleted is None:
-            rows = entry.delete_file.record_count
-            deleted = self._deleted_keys[number] = key_ranges(entry, field_ids, self._key_types, record_count=rows)
+            deleted = self._deleted_keys[number] = key_ranges(entry, field_ids, self._key_types)
         if field_ids not in held:
-            rows = data.data_file.record_count
-            held[field_ids] = key_ranges(data, field_ids, self._key_types, record_count=rows)
+            held[field_ids] = key_ranges(data, field_ids, self._key_types)
         return may_share_key(held[field_ids], deleted)
 
 
 def _can_apply(entry: DeleteEntry, data: DataEntry) -> bool:
     """True if the spec lets it remove rows."""
-    deletes, data_file = entry.delete_file, data.data_file
+    deletes, data_file = entry.file, data.file
     # Equality deletes leave files of their own commit alone: an upsert deletes the old row of a key and adds the new
     # one in one commit. Position deletes may name files of their own commit, as a writer that changes its mind about a
     # row does.

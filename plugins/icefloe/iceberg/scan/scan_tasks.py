@@ -46,11 +46,11 @@ def row_ids_of_step(terms: Sequence[FileTerm]) -> FirstRowIds | None:
         return None
     found: dict[str, int] = {}
     for term in terms:
-        file = term.entry.data_file
+        file = term.entry.file
         if file.first_row_id is not None:
             found.setdefault(file.identity, file.first_row_id)
     # All or none: a removed row with a row id would find no partner among added rows without one.
-    return found if all(term.entry.data_file.identity in found for term in terms) else {}
+    return found if all(term.entry.file.identity in found for term in terms) else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +167,12 @@ def file_condition(row_filter: RowFilter) -> Callable[[DataEntry], bool]:
     types = {f.field_id: f.field_type for f in row_filter.fields if isinstance(f.field_type, PrimitiveType)}
 
     def may_match(entry: DataEntry) -> bool:
-        file, ranges = entry.data_file, {}
+        file, ranges = entry.file, {}
         for field_id, kind in types.items():
             if str(field_id) in file.constants:
                 ranges[field_id] = partition_range(kind, file.constants[str(field_id)])
                 continue
-            known = known_range(entry, field_id, kind, record_count=file.record_count)
+            known = known_range(entry, field_id, kind)
             # Writers may or may not count the nulls of a struct as nulls of the fields nested in it.
             is_nested = len(row_filter.paths[field_id]) > 1
             ranges[field_id] = replace(known, may_hold_nulls=True) if is_nested else known
@@ -197,10 +197,10 @@ def scan_tasks(
     def of_file(entry: DataEntry) -> list[Term] | None:
         if may_match is not None and not may_match(entry):
             return None
-        identity = entry.data_file.identity
+        identity = entry.file.identity
         known = entries.get(identity)
         # In the manifests of snapshots from before row lineage the same file has no row ids; any later entry has.
-        if known is None or known.data_file.first_row_id is None:
+        if known is None or known.file.first_row_id is None:
             entries[identity] = entry
         return terms_of.setdefault(identity, [])
 
@@ -226,7 +226,7 @@ def scan_tasks(
     alike: dict[tuple[int, ...], tuple[Term, ...]] = {}
     return tuple(
         ScanTask(
-            data_file=_with_row_ids(entry.data_file, first_row_id),
+            data_file=_with_row_ids(entry.file, first_row_id),
             terms=alike.setdefault(tuple(map(id, of_id)), tuple(of_id)),
             partition=entry.partition,
             lower_bounds=entry.lower_bounds,
@@ -234,7 +234,7 @@ def scan_tasks(
         )
         for identity, entry in entries.items()
         if terms_of[identity]
-        for first_row_id, of_id in _by_first_row_id(entry.data_file, terms_of[identity], row_ids)
+        for first_row_id, of_id in _by_first_row_id(entry.file, terms_of[identity], row_ids)
     )
 
 
