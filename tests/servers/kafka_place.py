@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from icefloe.sinks.kafka.kafka_sink import KafkaSink, open_kafka_sink
 from icefloe.sinks.sink import PartDelivery
 from icefloe.storage.location import open_store
-from sinks.kafka.staged_changes import Staged
+from sinks.kafka.staged_changes import FLIGHTS, LOAD, Staged
 from support.servers.kafka import Kafka
 from support.servers.kafka_reader import ReadMessage, read_topic
 
@@ -32,6 +32,17 @@ class KafkaPlace:
         given = {"topic": self.topic, "bootstrap_servers": self.kafka.bootstrap_servers, "partitions": 2}
         sink = open_kafka_sink({**given, **self.options, **options}, connection={}, open_store=open_store)
         self.opened.append(sink)
+        return sink
+
+    def claimed(self, **options: Any) -> KafkaSink:
+        sink = self.sink(**options)
+        sink.claim(FLIGHTS)
+        return sink
+
+    def loaded(self, **options: Any) -> KafkaSink:
+        """A sink that has delivered `LOAD`."""
+        sink = self.claimed(**options)
+        deliver_all(sink, LOAD)
         return sink
 
     def close(self) -> None:
@@ -79,6 +90,13 @@ class KafkaPlace:
             found = self._admin.list_topics().topics.get(self.topic)
             if len(found.partitions if found else ()) == number:
                 return
+
+
+def kafka_place(kafka: Kafka) -> Iterator[KafkaPlace]:
+    """A topic of one test."""
+    place = KafkaPlace(kafka=kafka)
+    yield place
+    place.close()
 
 
 def deliver_all(sink: KafkaSink, staged: Staged) -> list[PartDelivery]:

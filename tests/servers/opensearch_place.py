@@ -13,6 +13,7 @@ from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.sinks.sink import open_sink
 from icefloe.storage.location import open_store
 from sinks.opensearch.batches import ORIGIN
+from support.servers.opensearch import OpenSearch
 
 _NUMBERS: Iterator[int] = count()
 _BREAKER = "network.breaker.inflight_requests.limit"
@@ -24,6 +25,7 @@ class OpenSearchPlace:
 
     url: str
     index: str = field(default_factory=lambda: f"people{next(_NUMBERS)}")
+    has_template: bool = False
 
     def sink(self, **options: Any) -> OpenSearchSink:
         given = {"url": self.url, "index": self.index, "shards": 1, "replicas": 0, **options}
@@ -64,7 +66,22 @@ class OpenSearchPlace:
         finally:
             self.ask("PUT", "_cluster/settings", {"transient": {_BREAKER: None}})
 
+    def put_template(self, pattern: str, **template: Any) -> None:
+        """The cluster has a template for indexes of the name from now on."""
+        self.has_template = True
+        body = {"index_patterns": [f"{self.index}{pattern}"], "template": template}
+        self.ask("PUT", f"_index_template/{self.index}", body)
+
     def remove(self) -> None:
         """Remove every index of the name: a node takes a thousand."""
         for name in self.indexes():
             self.ask("DELETE", name)
+        if self.has_template:
+            self.ask("DELETE", f"_index_template/{self.index}")
+
+
+def opensearch_place(opensearch: OpenSearch) -> Iterator[OpenSearchPlace]:
+    """An index of one test."""
+    place = OpenSearchPlace(url=opensearch.url)
+    yield place
+    place.remove()

@@ -1,6 +1,5 @@
 """Topics that are not what they were in the batch before: with other partitions or keys, restored, or gone."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -9,27 +8,20 @@ import pytest
 from icefloe.errors import TerminalError
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
 from icefloe.sinks.kafka.message_format import Encoder
-from servers.kafka_place import KafkaPlace, deliver_all
+from servers.kafka_place import KafkaPlace, deliver_all, kafka_place
 from sinks.kafka.staged_changes import CHANGES, FLIGHTS, LOAD, Staged, inserts
-from support.servers.kafka import Kafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.extended]
 
 MOCKED = {"format": "avro", "schema_registry": {"url": "mock://promoted"}}
 
 
-@pytest.fixture
-def place(kafka: Kafka) -> Iterator[KafkaPlace]:
-    place = KafkaPlace(kafka=kafka)
-    yield place
-    place.close()
+place = pytest.fixture(kafka_place)
 
 
 @pytest.mark.parametrize("moment", ["between batches", "within a batch"])
 def test_a_topic_that_gets_partitions_is_an_error_until_it_is_loaded_again(place: KafkaPlace, moment: str) -> None:
-    sink = place.sink()
-    sink.claim(FLIGHTS)
-    deliver_all(sink, LOAD)
+    sink = place.loaded()
     begun = sink.begin(CHANGES.batch)
     place.add_partitions(3)
     again = place.sink()
@@ -55,8 +47,7 @@ def test_a_topic_that_gets_partitions_is_an_error_until_it_is_loaded_again(place
 def test_a_promotion_that_would_move_keys_is_an_error_until_the_table_is_loaded_again(
     place: KafkaPlace, options: dict[str, object], before: pa.DataType, after: pa.DataType, moves: bool
 ) -> None:
-    sink = place.sink(**options)
-    sink.claim(FLIGHTS)
+    sink = place.claimed(**options)
     first = Staged(number=0, parts=[[]], table=pa.schema([pa.field("id", before, nullable=False)])).load()
     deliver_all(sink, first)
     promoted = Staged(number=1, parts=[[]], table=pa.schema([pa.field("id", after, nullable=False)]))
@@ -78,9 +69,7 @@ def at_a_rebuilt_registry(place: KafkaPlace, sink: KafkaSink) -> KafkaSink:
 
 
 def test_another_schema_id_of_keys_is_an_error_until_the_table_is_loaded_again(place: KafkaPlace) -> None:
-    sink = place.sink(**MOCKED)
-    sink.claim(FLIGHTS)
-    deliver_all(sink, LOAD)
+    sink = place.loaded(**MOCKED)
     again = at_a_rebuilt_registry(place, sink)
     with pytest.raises(TerminalError, match="its schema id of the key is 2, and was 1"):
         again.begin(CHANGES.batch)
@@ -92,18 +81,14 @@ def test_another_schema_id_of_keys_is_an_error_until_the_table_is_loaded_again(p
 
 
 def test_a_topic_that_was_made_again_is_an_error(place: KafkaPlace) -> None:
-    sink = place.sink()
-    sink.claim(FLIGHTS)
-    deliver_all(sink, LOAD)
+    place.loaded()
     place.make_again()
     with pytest.raises(TerminalError, match="was made again, or its keys would move: its id is"):
         place.sink().begin(CHANGES.batch)
 
 
 def test_a_topic_whose_state_ends_before_the_batch_that_was_delivered_last_was_restored(place: KafkaPlace) -> None:
-    sink = place.sink()
-    sink.claim(FLIGHTS)
-    deliver_all(sink, LOAD)
+    sink = place.loaded()
     missing, after = replace(CHANGES, number=2), inserts(3, range(5, 6), options={"delivered_before": 2})
     with pytest.raises(TerminalError, match=r"says that batch 0 was the last: .* flights --batches 1-2`, or run"):
         sink.begin(after.batch)
@@ -114,8 +99,7 @@ def test_a_topic_whose_state_ends_before_the_batch_that_was_delivered_last_was_r
 
 def test_a_topic_that_is_deleted_with_its_state_is_another_destination(place: KafkaPlace) -> None:
     """`deliver_batch` goes on at no other one; a load after a reset begins in the new topic as in any empty one."""
-    sink = place.sink(envelope="plain")
-    sink.claim(FLIGHTS)
+    sink = place.claimed(envelope="plain")
     begun = dict(sink.begin(LOAD.batch))
     sink.deliver(LOAD.batch, begun, LOAD.staged[0])
     place.delete()
@@ -130,8 +114,7 @@ def test_a_topic_that_is_deleted_with_its_state_is_another_destination(place: Ka
 
 
 def test_a_topic_that_is_deleted_within_a_batch_is_named(place: KafkaPlace) -> None:
-    sink = place.sink()
-    sink.claim(FLIGHTS)
+    sink = place.claimed()
     begun = sink.begin(LOAD.batch)
     place.delete()
     with pytest.raises(TerminalError, match="it was deleted with the changes in it"):

@@ -2,7 +2,6 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,18 +10,13 @@ import pytest
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.kafka import kafka_sink
 from icefloe.sinks.sink import SupersededError
-from servers.kafka_place import KafkaPlace, deliver_all
+from servers.kafka_place import KafkaPlace, deliver_all, kafka_place
 from sinks.kafka.staged_changes import FLIGHTS, LOAD, inserts
-from support.servers.kafka import Kafka
 
 pytestmark = pytest.mark.servers
 
 
-@pytest.fixture
-def place(kafka: Kafka) -> Iterator[KafkaPlace]:
-    place = KafkaPlace(kafka=kafka)
-    yield place
-    place.close()
+place = pytest.fixture(kafka_place)
 
 
 def silent(*_: object) -> None:
@@ -41,9 +35,7 @@ def assert_each_partition_is_truncated_once(place: KafkaPlace) -> None:
 
 
 def test_a_load_that_begins_again_truncates_each_partition_first(place: KafkaPlace) -> None:
-    sink = place.sink()
-    sink.claim(FLIGHTS)
-    deliver_all(sink, LOAD)
+    sink = place.loaded()
     again = inserts(1, range(10, 20)).load()
     deliver_all(sink, again)
     assert_each_partition_is_truncated_once(place)
@@ -54,8 +46,7 @@ def test_a_load_that_begins_again_truncates_each_partition_first(place: KafkaPla
 def test_a_load_that_is_delivered_again_truncates_after_a_beginning_that_failed(
     place: KafkaPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sink = place.sink()
-    sink.claim(FLIGHTS)
+    sink = place.claimed()
     late = sink.begin(LOAD.batch)
     sink.deliver(LOAD.batch, late, LOAD.staged[0])
     again = inserts(2, range(10, 20), options={"is_replay": True}).load()
@@ -74,8 +65,7 @@ def test_a_load_that_is_delivered_again_truncates_after_a_beginning_that_failed(
 def test_a_new_owner_of_a_topic_begins_after_the_rows_before_it_also_when_its_first_try_fails(
     place: KafkaPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.sink().claim(FLIGHTS)
-    deliver_all(place.sink(), LOAD)
+    place.loaded()
     other = replace(FLIGHTS, owner="checkpoint-2")
     place.sink().claim(other, takes_over=True)
     with pytest.raises(TerminalError, match="batch 1 of pipeline flights replaces nothing: run `icefloe reset"):
@@ -91,8 +81,7 @@ def test_a_new_owner_of_a_topic_begins_after_the_rows_before_it_also_when_its_fi
 
 
 def test_a_load_into_a_filled_topic_whose_state_is_lost_truncates_each_partition_first(place: KafkaPlace) -> None:
-    place.sink().claim(FLIGHTS)
-    deliver_all(place.sink(), LOAD)
+    place.loaded()
     again = inserts(0, range(10, 20)).load()
     for envelope in ("plain", "debezium"):
         sink = place.sink(envelope=envelope, state_topic=f"{place.topic}-{envelope}")
@@ -107,8 +96,6 @@ def test_a_load_into_a_filled_topic_whose_state_is_lost_truncates_each_partition
 
 
 def test_plain_rows_cannot_be_loaded_again_into_their_topic(place: KafkaPlace) -> None:
-    sink = place.sink(envelope="plain")
-    sink.claim(FLIGHTS)
-    deliver_all(sink, LOAD)
+    sink = place.loaded(envelope="plain")
     with pytest.raises(TerminalError, match=r"give sink\.topic another name"):
         sink.begin(inserts(1, range(3)).load().batch)

@@ -3,7 +3,6 @@
 import gc
 import json
 from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,18 +15,14 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.kafka import topics
 from icefloe.sinks.kafka.topics import arrivals
 from icefloe.sinks.sink import SupersededError
-from servers.kafka_place import KafkaPlace, deliver_all
+from servers.kafka_place import KafkaPlace, deliver_all, kafka_place
 from sinks.kafka.staged_changes import CHANGES, FLIGHTS, LOAD, Staged, inserts
 from support.servers.kafka import Kafka
 
 pytestmark = pytest.mark.servers
 
 
-@pytest.fixture
-def place(kafka: Kafka) -> Iterator[KafkaPlace]:
-    place = KafkaPlace(kafka=kafka)
-    yield place
-    place.close()
+place = pytest.fixture(kafka_place)
 
 
 def test_a_plain_reader_sees_each_change_once_in_the_order_of_its_key(place: KafkaPlace) -> None:
@@ -50,9 +45,7 @@ def test_a_plain_reader_sees_each_change_once_in_the_order_of_its_key(place: Kaf
 
 
 def test_all_changes_can_be_read_back_or_those_of_some_keys(place: KafkaPlace) -> None:
-    sink = place.sink()
-    sink.claim(FLIGHTS)
-    deliver_all(sink, LOAD)
+    sink = place.loaded()
     deliver_all(sink, CHANGES)
     found = pa.Table.from_batches(list(place.sink().read_back(CHANGES.schema)))
     expected = pa.Table.from_batches([LOAD.rows_of(0), LOAD.rows_of(1), CHANGES.rows_of(0)])
@@ -65,9 +58,7 @@ def test_all_changes_can_be_read_back_or_those_of_some_keys(place: KafkaPlace) -
 
 
 def test_a_part_that_is_delivered_again_is_found_there(place: KafkaPlace) -> None:
-    sink = place.sink()
-    sink.claim(FLIGHTS)
-    deliver_all(sink, LOAD)
+    place.loaded()
     [first, second] = deliver_all(place.sink(), LOAD)
     assert (first.documents, first.repeated, first.bytes) == (2, 2, 0)
     assert (second.documents, second.repeated) == (1, 1)
@@ -78,9 +69,7 @@ def test_a_sink_reads_nothing_between_its_looks_and_keeps_no_client_when_it_is_c
     # What an earlier test left to be collected would end in the middle of this one.
     gc.collect()
     before = threads_of_clients()
-    sink = place.sink()
-    sink.claim(FLIGHTS)
-    deliver_all(sink, LOAD)
+    sink = place.loaded()
     consumer = sink._log._consumer
     assert consumer is not None
     assert consumer.assignment() == []
@@ -120,8 +109,7 @@ def threads_of_clients() -> set[str]:
 
 
 def test_a_batch_after_a_later_one_changes_nothing(place: KafkaPlace) -> None:
-    sink = place.sink()
-    sink.claim(FLIGHTS)
+    sink = place.claimed()
     begun = sink.begin(LOAD.batch)
     zombie = place.sink()
     deliver_all(sink, LOAD)
@@ -150,8 +138,7 @@ def test_a_part_goes_on_after_the_last_transaction_with_other_bounds(place: Kafk
 
 
 def test_a_batch_that_was_begun_in_other_parts_is_not_gone_on_with(place: KafkaPlace) -> None:
-    sink = place.sink()
-    sink.claim(FLIGHTS)
+    sink = place.claimed()
     begun = sink.begin(replace(LOAD.batch, cut="one"))
     sink.deliver(LOAD.batch, begun, LOAD.staged[0])
     other = replace(LOAD, parts=LOAD.parts[::-1])
@@ -166,8 +153,7 @@ def test_a_batch_that_was_begun_in_other_parts_is_not_gone_on_with(place: KafkaP
 
 
 def test_a_change_that_is_too_large_is_named_and_nothing_of_its_transaction_is_seen(place: KafkaPlace) -> None:
-    sink = place.sink(topic_settings={"max.message.bytes": 2000})
-    sink.claim(FLIGHTS)
+    sink = place.claimed(topic_settings={"max.message.bytes": 2000})
     staged = Staged(number=0, parts=[[("INSERT", 1, "a"), ("INSERT", 2, "b" * 3000)]])
     begun = sink.begin(staged.batch)
     with pytest.raises(TerminalError, match=r'with the key \{"id":2\} is too large for topic .* which takes 2000'):
@@ -176,8 +162,7 @@ def test_a_change_that_is_too_large_is_named_and_nothing_of_its_transaction_is_s
 
 
 def test_an_unclaimed_topic_that_holds_messages_is_refused(place: KafkaPlace) -> None:
-    place.sink().claim(FLIGHTS)
-    deliver_all(place.sink(), LOAD)
+    place.loaded()
     other = place.sink(state_topic=f"{place.topic}-other")
     with pytest.raises(TerminalError, match="holds messages"):
         other.claim(FLIGHTS)

@@ -1,6 +1,5 @@
 """The opensearch sink on a real cluster."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,9 +7,8 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.sink import SupersededError
-from servers.opensearch_place import OpenSearchPlace
+from servers.opensearch_place import OpenSearchPlace, opensearch_place
 from sinks.opensearch.batches import PEOPLE, change_rows, changes, part, proven, rows_of, run
-from support.servers.opensearch import OpenSearch
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 
@@ -18,11 +16,7 @@ WORDS = pa.schema([("id", pa.large_string()), ("name", pa.large_string())])
 POISON = "x" * 2**21
 
 
-@pytest.fixture
-def place(opensearch: OpenSearch) -> Iterator[OpenSearchPlace]:
-    place = OpenSearchPlace(url=opensearch.url)
-    yield place
-    place.remove()
+place = pytest.fixture(opensearch_place)
 
 
 def test_keys_of_every_kind_of_character_come_back(place: OpenSearchPlace) -> None:
@@ -61,9 +55,7 @@ def test_a_replay_that_comes_when_deletions_are_forgotten_is_harmless(place: Ope
 
 
 def test_a_poisoned_document_fails_the_batch_or_becomes_a_dead_letter(place: OpenSearchPlace, tmp_path: Path) -> None:
-    fields = {"properties": {"name": {"type": "long"}}}
-    template = {"index_patterns": [f"{place.index}-*"], "template": {"mappings": fields}}
-    place.ask("PUT", f"_index_template/{place.index}", template)
+    place.put_template("-*", mappings={"properties": {"name": {"type": "long"}}})
     rows = part(changes(("+", 1, "7"), ("+", 2, "seven"), ("+", 3, POISON)))
     with pytest.raises(TerminalError, match=r"refuses document 1:2 for good \(failed to parse field \[name\]"):
         run(place.claimed(), proven(0), rows)
@@ -73,7 +65,6 @@ def test_a_poisoned_document_fails_the_batch_or_becomes_a_dead_letter(place: Ope
     assert "For input string" in letters
     assert "the document is larger than http.max_content_length" in letters
     assert set(place.found()) == {"1:1"}
-    place.ask("DELETE", f"_index_template/{place.index}")
 
 
 def test_promoted_renamed_and_added_columns_need_no_new_index(place: OpenSearchPlace) -> None:
@@ -103,30 +94,21 @@ def test_columns_that_no_index_can_have_together_are_refused_before_anything_is_
 
 def test_a_template_of_the_cluster_does_not_change_how_documents_are_kept(place: OpenSearchPlace) -> None:
     careless = {"_source": {"enabled": False}, "_routing": {"required": True}, "properties": {"id": {"type": "text"}}}
-    settings = {"index.gc_deletes": "1s", "number_of_shards": 3}
-    template = {"index_patterns": [f"{place.index}*"], "template": {"mappings": careless, "settings": settings}}
-    place.ask("PUT", f"_index_template/{place.index}", template)
-    try:
-        sink = place.claimed(deletes="hard")
-        run(sink, proven(0), part(changes(("+", 1, "Ada"), ("+", 2, "Bob"))))
-        assert run(sink, proven(0), part(changes(("+", 1, "Ada"), ("+", 2, "Bob"))))[0].repeated == 2
-        assert [row["id"] for row in rows_of(sink)] == [1, 2]
-    finally:
-        place.ask("DELETE", f"_index_template/{place.index}")
+    place.put_template("*", mappings=careless, settings={"index.gc_deletes": "1s", "number_of_shards": 3})
+    sink = place.claimed(deletes="hard")
+    run(sink, proven(0), part(changes(("+", 1, "Ada"), ("+", 2, "Bob"))))
+    assert run(sink, proven(0), part(changes(("+", 1, "Ada"), ("+", 2, "Bob"))))[0].repeated == 2
+    assert [row["id"] for row in rows_of(sink)] == [1, 2]
 
 
 def test_a_field_of_a_template_stays_as_it_is_there(place: OpenSearchPlace) -> None:
     fields = {"name": {"type": "keyword"}, "at": {"properties": {"x": {"type": "byte"}}}, "_deleted": {"type": "text"}}
-    template = {"index_patterns": [f"{place.index}-*"], "template": {"mappings": {"properties": fields}}}
-    place.ask("PUT", f"_index_template/{place.index}", template)
+    place.put_template("-*", mappings={"properties": fields})
     table = pa.schema([*PEOPLE, ("at", pa.struct([("x", pa.int64()), ("y", pa.int64())]))])
-    try:
-        sink = place.claimed()
-        for number in (0, 1):
-            sink.finish(batch := proven(number, table), sink.begin(batch), [])
-        [found] = place.ask("GET", place.index).values()
-    finally:
-        place.ask("DELETE", f"_index_template/{place.index}")
+    sink = place.claimed()
+    for number in (0, 1):
+        sink.finish(batch := proven(number, table), sink.begin(batch), [])
+    [found] = place.ask("GET", place.index).values()
     made = found["mappings"]["properties"]
     assert (made["name"], made["_deleted"], made["id"]) == (
         {"type": "keyword"}, {"type": "boolean"}, {"type": "long"}

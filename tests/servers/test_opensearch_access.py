@@ -1,16 +1,15 @@
 """A search cluster behind TLS that asks who it is: password, API key, signed requests, and their faults."""
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from icefloe.errors import TerminalError
-from servers.opensearch_place import OpenSearchPlace
+from servers.opensearch_place import OpenSearchPlace, opensearch_place
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from support.servers.guarded_proxy import Guard, guarded_proxy, signed_by
 from support.servers.opensearch import OpenSearch
@@ -18,7 +17,6 @@ from support.servers.private_authority import PrivateAuthority
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
-_numbers = count()
 PASSWORD = "pass:word/é€"
 KEY = "a2V5OnNlY3JldC1vZi1hLWtleQ=="
 
@@ -48,11 +46,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> PrivateAuthority:
     return PrivateAuthority.create(tmp_path_factory.mktemp("authority") / "ours")
 
 
-@pytest.fixture
-def place(opensearch: OpenSearch) -> Iterator[OpenSearchPlace]:
-    place = OpenSearchPlace(url=opensearch.url, index=f"guarded{next(_numbers)}")
-    yield place
-    place.remove()
+place = pytest.fixture(opensearch_place)
 
 
 def connection(url: str, bundle: Path | str, given: Mapping[str, Any]) -> dict[str, Any]:

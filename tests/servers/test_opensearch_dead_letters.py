@@ -13,9 +13,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
 def test_a_poisoned_document_is_named_corrected_and_sent_again(opensearch: OpenSearch, tmp_path: Path) -> None:
     lab, place = Workspace.create(tmp_path), OpenSearchPlace(url=opensearch.url)
-    fields = {"properties": {"value": {"type": "byte"}}}
-    template = {"index_patterns": [f"{place.index}-*"], "template": {"mappings": fields}}
-    place.ask("PUT", f"_index_template/{place.index}", template)
+    place.put_template("-*", mappings={"properties": {"value": {"type": "byte"}}})
     sink = {
         "type": "opensearch", "url": place.url, "index": place.index, "dead_letters": {"path": f"file://{tmp_path}/dead"}
     }  # fmt: skip
@@ -43,5 +41,4 @@ def test_a_poisoned_document_is_named_corrected_and_sent_again(opensearch: OpenS
         "1:1": 1.0, "1:2": 7000.0, "1:3": 7000.0, "1:4": 5.0
     }  # fmt: skip
     assert icefloe("verify", pipeline).code == 0
-    place.ask("DELETE", f"_index_template/{place.index}")
     place.remove()

@@ -1,6 +1,5 @@
 """Clients of a broker whose calls are counted, and one of them struck by a fault."""
 
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,6 @@ ADMIN = ("describe_topics", "create_topics", "list_offsets")
 @dataclass(kw_only=True)
 class WatchedClients(KafkaClients):
     calls: OutwardCalls = field(default_factory=OutwardCalls)
-    of_producer: Collection[str] = PRODUCER
 
     @property
     def admin(self) -> Any:
@@ -32,33 +30,18 @@ class WatchedClients(KafkaClients):
             with suppress(RuntimeError):
                 producer.purge()
 
-        return self.calls.watch(producer, only=self.of_producer, when_killed=drop)
+        return self.calls.watch(producer, only=PRODUCER, when_killed=drop)
 
     def consumer(self) -> Any:
         return self.calls.watch(super().consumer(), only=("assign",))
 
 
-def watched_sink(
-    brokers: str,
-    topic: str,
-    calls: OutwardCalls,
-    *,
-    of_producer: Collection[str] = PRODUCER,
-) -> KafkaSink:
-    """A sink of two partitions, with transactions of two rows and small messages.
-
-    Args:
-        brokers: addresses.
-        topic: the topic.
-        calls: its outward calls.
-        of_producer: names of the producer's methods that go out.
-    """
+def watched_sink(brokers: str, topic: str, calls: OutwardCalls) -> KafkaSink:
+    """A sink of two partitions, with transactions of two rows and small messages."""
     options = KafkaOptions.of(
         {"topic": topic, "bootstrap_servers": brokers, "partitions": 2, "transaction_rows": 2,
          "transaction_seconds": 10, "topic_settings": {"max.message.bytes": MOST_BYTES}}
     )  # fmt: skip
     made = KafkaClients.of(options, {})
-    clients = WatchedClients(
-        configuration=made.configuration, registry={}, seconds=30, calls=calls, of_producer=of_producer
-    )
+    clients = WatchedClients(configuration=made.configuration, registry={}, seconds=30, calls=calls)
     return KafkaSink(options, clients)

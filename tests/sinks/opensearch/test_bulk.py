@@ -65,8 +65,7 @@ def test_a_busy_cluster_gets_the_request_again_in_smaller_ones_until_it_is_well(
     assert len(cluster.documents("people")) == 60
 
 
-def test_a_busy_cluster_is_given_up_after_the_patience_and_the_next_try_sends_the_rest() -> None:
-    cluster = FakeCluster()
+def test_a_busy_cluster_is_given_up_after_the_patience_and_the_next_try_sends_the_rest(cluster: FakeCluster) -> None:
     cluster.item_refusal = lambda _, document: (429, "rejected") if document["id"] >= 10 else None
     sink = claimed(cluster)
     begun = sink.begin(proven(0))
@@ -86,8 +85,7 @@ def test_a_document_that_is_larger_than_any_request_is_refused_by_its_id() -> No
     assert set(cluster.documents("people-0")) == {"1:1", "1:3"}
 
 
-def test_an_answer_to_fewer_operations_than_were_sent_says_nothing_of_them() -> None:
-    cluster = FakeCluster()
+def test_an_answer_to_fewer_operations_than_were_sent_says_nothing_of_them(cluster: FakeCluster) -> None:
     real, cut = cluster.perform_request, count()
 
     def cutting(method: str, url: str, **given: Any) -> Any:
@@ -95,7 +93,7 @@ def test_an_answer_to_fewer_operations_than_were_sent_says_nothing_of_them() -> 
             return real(method, url, **given)
         return {"errors": True, "items": [{"index": {"status": 201}}]}
 
-    cluster.perform_request = cutting  # type: ignore[method-assign, assignment]
+    cluster.perform_request = cutting  # type: ignore[method-assign]
     _, delivery = loaded(cluster)
     assert (delivery.documents, delivery.retries) == (50, 1)
 
@@ -119,8 +117,7 @@ def test_documents_of_a_blocked_or_closed_index_are_no_dead_letters_but_an_error
     assert list(tmp_path.glob("batch=*")) == []
 
 
-def test_a_blocked_index_is_no_reason_to_wait_before_a_batch_either() -> None:
-    cluster = FakeCluster()
+def test_a_blocked_index_is_no_reason_to_wait_before_a_batch_either(cluster: FakeCluster) -> None:
     sink, _ = loaded(cluster)
     real = cluster.perform_request
 
@@ -130,22 +127,20 @@ def test_a_blocked_index_is_no_reason_to_wait_before_a_batch_either() -> None:
             raise TransportError(429, "", {"error": {"type": "cluster_block_exception", "reason": "disk is full"}})
         return real(method, url, **given)
 
-    cluster.perform_request = blocked  # type: ignore[method-assign, assignment]
+    cluster.perform_request = blocked  # type: ignore[method-assign]
     with pytest.raises(TransientError, match=r"people-0 takes no writes \(disk is full\)"):
         sink.begin(proven(1))
     assert cluster.requests.count("blocked") == 1
 
 
-def test_a_user_without_rights_is_an_error_at_once() -> None:
-    cluster = FakeCluster()
+def test_a_user_without_rights_is_an_error_at_once(cluster: FakeCluster) -> None:
     cluster.item_refusal = lambda *_: (403, "security_exception")
     with pytest.raises(TerminalError, match="give the user of the sink's connection the rights"):
         loaded(cluster)
     assert bulk_requests(cluster) == 1
 
 
-def test_dead_letters_are_kept_and_counted_and_a_retry_replaces_them(tmp_path) -> None:
-    cluster = FakeCluster()
+def test_dead_letters_are_kept_and_counted_and_a_retry_replaces_them(cluster: FakeCluster, tmp_path) -> None:
     cluster.item_refusal = POISONED
     sink = claimed(cluster, dead_letters={"path": f"file://{tmp_path}", "limit": 2})
     for _ in range(2):
@@ -176,8 +171,7 @@ def test_a_document_with_our_version_is_ours_if_a_pipeline_added_a_field(added: 
             sink.deliver(proven(0), begun, rows)
 
 
-def test_too_many_dead_letters_fail_the_batch_and_name_the_first(tmp_path) -> None:
-    cluster = FakeCluster()
+def test_too_many_dead_letters_fail_the_batch_and_name_the_first(cluster: FakeCluster, tmp_path) -> None:
     cluster.item_refusal = POISONED
     sink = claimed(cluster, dead_letters={"path": f"file://{tmp_path}", "limit": 1})
     begun = sink.begin(proven(0))

@@ -5,8 +5,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from icefloe.patience import PATIENCE_VARIABLE
-from icefloe.sinks.opensearch import cluster as cluster_module
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.testing.conformance import SinkConformance
 from icefloe.testing.processes import OutwardCalls
@@ -17,12 +15,6 @@ from support.sinks.fake_elasticsearch import FakeElasticsearch
 from support.sinks.fake_indexes import lost_connection
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PATIENCE_VARIABLE, "0.2")
-    monkeypatch.setattr(cluster_module, "_FIRST_PAUSE_SECONDS", 0.001)
 
 
 class SinkOverMemory(SinkConformance):

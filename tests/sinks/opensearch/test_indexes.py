@@ -26,8 +26,7 @@ def made_by_user(cluster: FakeCluster, *documents: str, name: str = "people") ->
 
 
 @pytest.mark.parametrize("deletes", ["soft", "hard"])
-def test_a_late_write_into_a_removed_index_makes_no_index(deletes: str) -> None:
-    cluster = FakeCluster()
+def test_a_late_write_into_a_removed_index_makes_no_index(cluster: FakeCluster, deletes: str) -> None:
     sink = claimed(cluster, deletes=deletes)
     run(sink, proven(0), ADA)
     begun = sink.begin(proven(1))
@@ -47,21 +46,19 @@ def test_readers_see_the_old_load_or_the_new_one_at_each_request_of_a_load() -> 
         seen.append(cluster.documents("people"))
         return answer
 
-    cluster.perform_request = watched  # type: ignore[method-assign, assignment]
+    cluster.perform_request = watched  # type: ignore[method-assign]
     run(sink, proven(5, is_load=True), part(changes(("+", 3, "Cy"))))
     assert [each for each, _ in groupby(seen)] == [old, {"1:3": {"id": 3, "name": "Cy"}}]
 
 
-def test_an_index_whose_name_looks_like_a_load_of_another_sink_stays() -> None:
-    cluster = FakeCluster()
+def test_an_index_whose_name_looks_like_a_load_of_another_sink_stays(cluster: FakeCluster) -> None:
     other = claimed(cluster, index="people-3")
     run(other, proven(0), ADA)
     run(claimed(cluster), proven(5, is_load=True), ADA)
     assert rows_of(other) == [{"id": 1, "name": "Ada"}]
 
 
-def test_an_index_that_gets_the_name_after_the_claim_stops_a_load_before_it_is_written() -> None:
-    cluster = FakeCluster()
+def test_an_index_that_gets_the_name_after_the_claim_stops_a_load_before_it_is_written(cluster: FakeCluster) -> None:
     sink = claimed(cluster)
     made_by_user(cluster, "{}")
     with pytest.raises(TerminalError, match="is an index that icefloe did not make; remove it"):
@@ -69,8 +66,7 @@ def test_an_index_that_gets_the_name_after_the_claim_stops_a_load_before_it_is_w
     assert "people-0" not in cluster.indexes
 
 
-def test_documents_and_names_of_others_are_refused_before_anything_is_written() -> None:
-    cluster = FakeCluster()
+def test_documents_and_names_of_others_are_refused_before_anything_is_written(cluster: FakeCluster) -> None:
     made_by_user(cluster, "{}")
     sink = sink_at(cluster)
     for call in (partial(sink.claim, only_looks=True), sink.claim):
@@ -175,7 +171,7 @@ def test_a_name_that_was_moved_meanwhile_is_looked_up_again() -> None:
             sink._indexes.show("people-7")
         return real(method, url, **given)
 
-    cluster.perform_request = overtaken  # type: ignore[method-assign, assignment]
+    cluster.perform_request = overtaken  # type: ignore[method-assign]
     with pytest.raises(IndexGoneError):
         sink._indexes.show("people-5")
     assert {name for name, each in cluster.indexes.items() if "people" in each.aliases} == {"people-7"}

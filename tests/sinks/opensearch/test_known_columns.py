@@ -57,8 +57,7 @@ def test_a_new_column_with_an_initial_default_needs_a_new_index_and_another_one_
     sink.begin(of(4, ids, schema=proven(0, more).schema))
 
 
-def test_a_default_that_the_documents_have_or_do_not_show_is_no_reason_for_a_new_index() -> None:
-    cluster = FakeCluster()
+def test_a_default_that_the_documents_have_or_do_not_show_is_no_reason_for_a_new_index(cluster: FakeCluster) -> None:
     sink = claimed(cluster)
     run(sink, of(0, FIRST, "name"), ADA)
     run(sink, of(1, FIRST, "name"), BO)

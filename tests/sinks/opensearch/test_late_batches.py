@@ -15,9 +15,8 @@ from support.sinks.fake_cluster import FakeCluster
 ADA = part(changes(("+", 1, "Ada")))
 
 
-def test_a_late_delivery_brings_no_row_back_whose_hard_deletion_is_forgotten() -> None:
+def test_a_late_delivery_brings_no_row_back_whose_hard_deletion_is_forgotten(cluster: FakeCluster) -> None:
     """A shard that starts again has forgotten all deletions, so versions alone refuse nothing."""
-    cluster = FakeCluster()
     sink, late = (claimed(cluster, deletes="hard", bulk_bytes=1_000) for _ in range(2))
     run(sink, proven(0), ADA)
     rows = part(changes(*(("+", key, "x" * 900) for key in (2, 3, 4))))
@@ -35,8 +34,7 @@ def test_a_late_delivery_brings_no_row_back_whose_hard_deletion_is_forgotten() -
     assert [row["id"] for row in rows_of(sink)] == [1, 2]
 
 
-def test_a_batch_does_not_end_after_a_later_one_has_begun() -> None:
-    cluster = FakeCluster()
+def test_a_batch_does_not_end_after_a_later_one_has_begun(cluster: FakeCluster) -> None:
     sink, late = (claimed(cluster) for _ in range(2))
     run(sink, proven(0), ADA)
     begun = late.begin(proven(1))
@@ -46,9 +44,8 @@ def test_a_batch_does_not_end_after_a_later_one_has_begun() -> None:
 
 
 @pytest.mark.parametrize("owner", ["checkpoint-2", "checkpoint-3"])
-def test_a_load_after_the_claim_was_lost_counts_as_later_than_all_before(owner: str) -> None:
+def test_a_load_after_the_claim_was_lost_counts_as_later_than_all_before(cluster: FakeCluster, owner: str) -> None:
     """Batch 4 of the second owner was the last one; a third one begins at 0."""
-    cluster = FakeCluster()
     run(claimed(cluster), proven(7, is_load=True), ADA)
     second = replace(ORIGIN, owner="checkpoint-2")
     sink_at(cluster).claim(second, takes_over=True)
@@ -62,8 +59,7 @@ def test_a_load_after_the_claim_was_lost_counts_as_later_than_all_before(owner: 
     assert len(cluster.indexes) == 2
 
 
-def test_a_replay_does_not_replace_an_index_whose_claim_was_lost() -> None:
-    cluster = FakeCluster()
+def test_a_replay_does_not_replace_an_index_whose_claim_was_lost(cluster: FakeCluster) -> None:
     run(claimed(cluster), proven(0), ADA)
     del cluster.indexes["people-icefloe"]
     sink = claimed(cluster)
@@ -72,8 +68,7 @@ def test_a_replay_does_not_replace_an_index_whose_claim_was_lost() -> None:
     assert [row["name"] for row in rows_of(sink)] == ["Ada"]
 
 
-def test_a_batch_that_replaces_nothing_is_not_written_among_documents_of_the_owner_before() -> None:
-    cluster = FakeCluster()
+def test_a_batch_that_replaces_nothing_is_not_written_among_documents_of_the_owner_before(cluster: FakeCluster) -> None:
     run(claimed(cluster), proven(7), ADA)
     other = replace(ORIGIN, owner="checkpoint-2")
     sink = sink_at(cluster)
@@ -85,8 +80,7 @@ def test_a_batch_that_replaces_nothing_is_not_written_among_documents_of_the_own
     assert [row["id"] for row in rows_of(sink)] == [2, 3]
 
 
-def test_of_two_that_take_an_index_over_at_once_one_gets_it() -> None:
-    cluster = FakeCluster()
+def test_of_two_that_take_an_index_over_at_once_one_gets_it(cluster: FakeCluster) -> None:
     claimed(cluster)
     second, third = replace(ORIGIN, owner="checkpoint-2"), replace(ORIGIN, owner="checkpoint-3")
     real, writes = cluster.perform_request, count()
@@ -96,7 +90,7 @@ def test_of_two_that_take_an_index_over_at_once_one_gets_it() -> None:
             sink_at(cluster).claim(third, takes_over=True)
         return real(method, url, **given)
 
-    cluster.perform_request = overtake  # type: ignore[method-assign, assignment]
+    cluster.perform_request = overtake  # type: ignore[method-assign]
     with pytest.raises(TerminalError, match="checkpoint-3"):
         sink_at(cluster).claim(second, takes_over=True)
     sink_at(cluster).claim(third, only_looks=True)

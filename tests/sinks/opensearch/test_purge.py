@@ -87,7 +87,6 @@ def test_the_mark_of_a_row_with_a_dead_letter_stays_until_the_letter_is_gone(tmp
     assert sink.purge(before=DELETED + MOMENT) == 2
 
 
-def test_an_index_remembers_for_a_while_what_was_purged() -> None:
-    cluster = FakeCluster()
+def test_an_index_remembers_for_a_while_what_was_purged(cluster: FakeCluster) -> None:
     run(claimed(cluster), proven(0), part(changes(("+", 1, "a"))))
     assert cluster.indexes["people-0"].settings["gc_deletes"] == "24h"

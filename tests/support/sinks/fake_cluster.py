@@ -50,12 +50,7 @@ class FakeCluster(FakeIndexes):
         self._lock = RLock()
 
     def perform_request(
-        self,
-        method: str,
-        url: str,
-        params: Mapping[str, str] | None = None,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,  # noqa: ARG002 - as the transport has it
+        self, method: str, url: str, *, params: Mapping[str, str] | None = None, body: Any = None, **_: Any
     ) -> Any:
         with self._lock:
             self.requests.append(f"{method} {url}")

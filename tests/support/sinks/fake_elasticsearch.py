@@ -22,12 +22,7 @@ class FakeElasticsearch(FakeCluster):
     version = MappingProxyType({"number": "8.15.0", "build_flavor": "default"})
 
     def perform_request(
-        self,
-        method: str,
-        url: str,
-        params: Mapping[str, str] | None = None,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, url: str, *, params: Mapping[str, str] | None = None, body: Any = None, **_: Any
     ) -> Any:
         if "point_in_time" in url:
             raise RequestError(400, "illegal_argument_exception", {"error": {"type": "no handler", "reason": url}})
@@ -42,6 +37,7 @@ class FakeElasticsearch(FakeCluster):
                 )
             # No point is opened without some of the shards, unless it is asked for.
             wanted = {**(params or {}), "allow_partial_pit_creation": "false"}
-            found = super().perform_request(method, url.replace("_pit", "_search/point_in_time"), wanted, body, headers)
+            path = url.replace("_pit", "_search/point_in_time")
+            found = super().perform_request(method, path, params=wanted, body=body)
             return {"id": found["pit_id"]}
-        return super().perform_request(method, url, params, body, headers)
+        return super().perform_request(method, url, params=params, body=body)
