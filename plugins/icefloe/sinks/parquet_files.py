@@ -166,12 +166,6 @@ class _StoredFile(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}[whence]
         self._position = origin + offset

@@ -14,13 +14,13 @@ Class attributes say what else a sink can do; other methods are never called.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from icefloe.documents import Document
 from icefloe.errors import TerminalError
@@ -276,6 +276,10 @@ def refuse_other_record(
 
 
 _Options = TypeVar("_Options")
+SizeBytes: TypeAlias = Annotated[
+    int, BeforeValidator(lambda size: parse_bytes(size) if isinstance(size, str) else size)
+]
+"""An option that may be a text such as ``5MiB``."""
 SinkFactory: TypeAlias = Callable[..., Sink]
 """Makes a sink: ``factory(options, *, connection, open_store)``; see `open_sink`."""
 
@@ -303,22 +307,13 @@ def open_sink(
     return factory(settings["options"], connection=connection, open_store=open_store)
 
 
-def checked_options(
-    kind: type[_Options], written: Mapping[str, object], *, sizes: Collection[str] = (), sink_type: str
-) -> _Options:
+def checked_options(kind: type[_Options], written: Mapping[str, object], *, sink_type: str) -> _Options:
     """The keys of ``sink`` besides ``type`` and ``conn_id`` as a dataclass of strict types."""
-    # `written`: None stands for a missing key with that default. `sizes`: keys that may be texts such as ``5MiB``.
-    key = "sink"
+    # `written`: None stands for a missing key with that default.
     try:
-        found = {name: value for name, value in written.items() if name != "conn_id"}
-        for key in (name for name in sizes if isinstance(found.get(name), str)):
-            found[key] = parse_bytes(str(found[key]))
-        return TypeAdapter(kind).validate_python(found)
+        return TypeAdapter(kind).validate_python({name: each for name, each in written.items() if name != "conn_id"})
     except ValidationError as cause:
         first = cause.errors(include_input=False, include_url=False)[0]
         key = ".".join(["sink", *(str(part) for part in first["loc"])])
-        raise TerminalError(f"{key} does not fit the {sink_type} sink: {first['msg']}; correct it", key=key) from None
-    except ValueError as cause:
-        raise TerminalError(
-            f"sink.{key} does not fit the {sink_type} sink: {cause}; correct it", key=f"sink.{key}"
-        ) from None
+        fault = first["msg"].removeprefix("Value error, ")
+        raise TerminalError(f"{key} does not fit the {sink_type} sink: {fault}; correct it", key=key) from None

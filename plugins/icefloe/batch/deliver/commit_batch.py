@@ -13,7 +13,7 @@ from icefloe.batch.context.batch_folder import UnfinishedTasksError
 from icefloe.batch.context.references import BatchReference, load_delivery
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.deliver.prove import FinishedTasks, prove_and_publish
-from icefloe.batch.phase_record import PhaseTally, merged_nodes
+from icefloe.batch.phase_record import PhaseRecord, PhaseTally, load_phases, merged_nodes
 from icefloe.batch.plan_document import PLAN
 from icefloe.batch.report import BatchDelivery, BatchReport, Distribution
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Ending
@@ -116,11 +116,11 @@ def _is_up_to(number: int, key: str) -> bool:
     return batch is not None and batch <= number
 
 
-def report_of(batch: FinishedTasks, delivery: BatchDelivery | None) -> BatchReport:
+def report_of(batch: FinishedTasks, phases: Sequence[PhaseRecord], delivery: BatchDelivery | None) -> BatchReport:
     """The report of a batch that is being committed now."""
     plan, records = batch.plan, batch.records
     shuffled = [record for record in records if record.data is not None]
-    lost = merged_nodes(node for phase in batch.phases for node in phase.nodes_lost)
+    lost = merged_nodes(node for phase in phases for node in phase.nodes_lost)
     now = datetime.now(UTC)
     return BatchReport(
         batch=batch.summary,
@@ -143,7 +143,7 @@ def report_of(batch: FinishedTasks, delivery: BatchDelivery | None) -> BatchRepo
         warnings=(*plan.warnings, *(node.sentence for node in lost), *batch.warnings),
         committed_at=time_text(now),
         seconds=max(0.0, (now - datetime.fromisoformat(plan.planned_at)).total_seconds()),
-        phases=tuple(batch.phases),
+        phases=tuple(phases),
         removed_rows_read=sum(record.removed_rows_read for record in records),
         added_rows_read=sum(record.added_rows_read for record in records),
         map_outputs_redone=sum(record.generation for record in records),
@@ -173,7 +173,9 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     running.requests.taken()
     # The proof also makes the batch whole at its folder: it writes the manifest, from which on readers see it.
     proven = prove_and_publish(running)
-    report = report_of(proven, _delivery(running) if running.settings.delivers else None)
+    delivers = running.settings.delivers
+    phases = load_phases(running.folder.store, plan.route, delivers=delivers)
+    report = report_of(proven, phases, _delivery(running) if delivers else None)
     tally.record.requests = running.requests.taken()
     report = replace(report, phases=(*report.phases, tally.ended()))
     is_first = report.keep(running.checkpoint)

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from icefloe.batch.context.batch_folder import BatchFolder, UnfinishedTasksError
 from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.phase_record import PhaseRecord, load_phases
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.report import SummaryCheck
@@ -42,12 +41,11 @@ class FinishedTasks:
     records: Sequence[MapOutputRecord]
     results: Sequence[RangeResult]
     messages: Sequence[CommitMessage]
-    phases: Sequence[PhaseRecord]
     checks: tuple[SummaryCheck, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, folder: BatchFolder, *, delivers: bool) -> Self:
+    def of(cls, folder: BatchFolder) -> Self:
         """`UnfinishedTasksError` if a task has not finished."""
         plan, records, results = folder.plan, _records(folder), list[RangeResult]()
         if plan.route is Route.SHUFFLE:
@@ -58,8 +56,7 @@ class FinishedTasks:
                 CommitMessage.of_record(record.part, what=f"the part of commit record {record.map_id}")
                 for record in records
             ]
-        phases = load_phases(folder.store, plan.route, delivers=delivers)
-        return cls(plan=plan, records=records, results=results, messages=messages, phases=phases)
+        return cls(plan=plan, records=records, results=results, messages=messages)
 
     @property
     def handed_on(self) -> Sums:
@@ -97,7 +94,7 @@ class FinishedTasks:
 def prove_and_publish(running: RunningBatch) -> FinishedTasks:
     """Audits a batch and writes its manifest; `UnfinishedTasksError` if a part is missing or cut."""
     plan = running.plan
-    batch = FinishedTasks.of(running.folder, delivers=running.settings.delivers)
+    batch = FinishedTasks.of(running.folder)
     batch.audit()
     pipeline = running.settings.pipeline
     _refuse_removed_rows(batch, pipeline)

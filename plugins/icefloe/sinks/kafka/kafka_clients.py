@@ -18,7 +18,7 @@ from icefloe.pipeline.url import is_address
 from icefloe.redaction.hidden import hide, redacted_foreign
 from icefloe.sinks.kafka.schemas import REGISTRY
 from icefloe.sinks.key_changes import Duplicates
-from icefloe.sinks.sink import checked_options
+from icefloe.sinks.sink import SizeBytes, checked_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,13 @@ class KafkaOptions(Document):
     replication_factor: int | None = None  # of new topics; None: the broker's default
     topic_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     transaction_rows: int = 50_000
-    transaction_bytes: int = 32 * 2**20
+    transaction_bytes: SizeBytes = 32 * 2**20
     transaction_seconds: int = 60
 
     @classmethod
     def of(cls, written: Mapping[str, object]) -> Self:
         """The options of a mapping."""
-        return checked_options(cls, written, sink_type="kafka", sizes=("transaction_bytes",))
+        return checked_options(cls, written, sink_type="kafka")
 
     def __post_init__(self) -> None:
         """Refuses keys that do not fit together."""

@@ -11,7 +11,7 @@ from icefloe.pipeline.url import is_address
 from icefloe.redaction.hidden import hide
 from icefloe.sinks.dead_letters import DeadLetterSettings
 from icefloe.sinks.key_changes import Duplicates
-from icefloe.sinks.sink import checked_options
+from icefloe.sinks.sink import SizeBytes, checked_options
 from icefloe.units import is_on
 
 _BULK_BYTES: Final = 5 * 2**20
@@ -42,7 +42,7 @@ class OpenSearchSettings(Document):
     deletes: Literal["soft", "hard"] = "soft"
     duplicates: Duplicates = "fail"
     dead_letters: DeadLetterSettings | None = None  # None: a document refused for good fails the batch
-    bulk_bytes: int = _BULK_BYTES
+    bulk_bytes: SizeBytes = _BULK_BYTES
     shards: int | None = None
     replicas: int | None = None
 
@@ -58,7 +58,7 @@ class OpenSearchSettings(Document):
             )
         own = {key: value for key, value in options.items() if key != "url"}
         own["access"] = _access(options, connection)
-        return checked_options(cls, own, sink_type="opensearch", sizes=("bulk_bytes",))
+        return checked_options(cls, own, sink_type="opensearch")
 
 
 def _access(options: Mapping[str, Any], connection: Mapping[str, Any]) -> Access:

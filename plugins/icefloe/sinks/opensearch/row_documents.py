@@ -9,13 +9,10 @@ import pyarrow.compute as pc
 
 from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError
-from icefloe.sinks.batch_to_deliver import column_path, column_type
+from icefloe.sinks.batch_to_deliver import column_type, selected_fields
 from icefloe.sinks.json_texts import (
-    TEXT,
     JsonForm,
     is_binary_type,
-    json_texts,
-    object_texts,
     parser,
     row_texts,
     value_texts,
@@ -100,26 +97,10 @@ def documents(rows: pa.RecordBatch) -> pa.Array:
 
 def deletion_markers(rows: pa.RecordBatch, deleted_at: pa.Array, identity: Sequence[str]) -> pa.Array:
     """A document for each deleted row: identifier columns, mark and time."""
-    paths = [list(column_path(rows.schema, name)) for name in identity]
-    keys = _nested(paths, [_document(column) for column in key_columns(rows, identity)], rows.num_rows)
-    marks = [(DELETED, pa.repeat(pa.scalar("true", TEXT), rows.num_rows)), (DELETED_AT, _document(deleted_at))]
-    return object_texts([*keys, *marks], rows.num_rows)
-
-
-def _document(column: pa.Array) -> pa.Array:
-    return json_texts(column, JsonForm.DOCUMENT, name="")
-
-
-def _nested(paths: list[list[str]], texts: list[pa.Array], rows: int) -> list[tuple[str, pa.Array]]:
-    members: list[tuple[str, pa.Array]] = []
-    for top in dict.fromkeys(path[0] for path in paths):
-        inside = [(path[1:], text) for path, text in zip(paths, texts, strict=True) if path[0] == top]
-        if inside[0][0]:
-            inner = _nested([path for path, _ in inside], [text for _, text in inside], rows)
-            members.append((top, object_texts(inner, rows)))
-        else:
-            members.append((top, inside[0][1]))
-    return members
+    shown = pa.schema(selected_fields(rows.schema, identity))
+    keys = rows.select(shown.names).cast(shown)
+    marks = {DELETED: pa.repeat(True, rows.num_rows), DELETED_AT: deleted_at}
+    return documents(pa.record_batch({**dict(zip(shown.names, keys.columns, strict=True)), **marks}))
 
 
 _PAGE: Final = 1_000
