@@ -119,12 +119,13 @@ class NodeClients:
             client = self._clients.get(address)
             if client is None:
                 certificate, key, authority = self._config.pem()
-                security: dict[str, object] = {}
-                if not self._config.plain:
-                    security = {"tls_root_certs": authority, "cert_chain": certificate, "private_key": key}
-                location = f"{self._config.scheme}://{address}"
-                client = flight.FlightClient(location, generic_options=list(_OPTIONS), **security)
-                self._clients[address] = client
+                self._clients[address] = client = flight.FlightClient(
+                    f"{self._config.scheme}://{address}",
+                    generic_options=list(_OPTIONS),
+                    tls_root_certs=authority or None,
+                    cert_chain=certificate or None,
+                    private_key=key or None,
+                )
             return client
 
     def _forget(self, address: str) -> None:

@@ -51,14 +51,12 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def __init__(self, config: NodeConfig, *, pem: Pem | None = None, at: str = "") -> None:
         certificate, key, authority = config.pem() if pem is None else pem
-        security: dict[str, object] = {}
-        if not config.plain:
-            security = {
-                "tls_certificates": [(certificate, key)],
-                "verify_client": True,
-                "root_certificates": authority,
-            }
-        super().__init__(f"{config.scheme}://{at or f'{config.listen}:{config.port}'}", **security)
+        super().__init__(
+            f"{config.scheme}://{at or f'{config.listen}:{config.port}'}",
+            tls_certificates=[] if config.plain else [(certificate, key)],
+            verify_client=not config.plain,
+            root_certificates=authority or None,
+        )
         self._folder = config.kept_folder
         self._free = threading.BoundedSemaphore(config.requests_at_once)
         self._queue = threading.BoundedSemaphore(config.requests_at_once)

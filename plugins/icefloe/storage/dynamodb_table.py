@@ -16,7 +16,7 @@ from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.clients import LONGEST_CONNECT_SECONDS
 from icefloe.storage.options import DynamodbAccess, service_query
-from icefloe.storage.store_errors import is_of_another_time
+from icefloe.storage.store_errors import OTHER_CLOCK, is_of_another_time
 
 __all__ = ["may_pass"]
 
@@ -74,10 +74,7 @@ def table_error(action: str, url: str, cause: Exception, *, creation: str) -> Ic
         sentence = f"there is no such table here; correct its name or its region, or create it with: {creation}"
     elif is_of_another_time(said):
         kind = TransientError
-        sentence = (
-            f"the clock of this machine differs from the clock of the store ({code}); set this machine's clock, and "
-            "let a time service keep it"
-        )
+        sentence = OTHER_CLOCK.format(code)
     elif code in _DENIED or isinstance(cause, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
         sentence = f"access to this table is denied ({reason}); check the credentials and their rights"
     elif isinstance(cause, exceptions.SSLError):

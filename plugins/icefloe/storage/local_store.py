@@ -18,7 +18,7 @@ from obstore import exceptions
 from icefloe.errors import TransientError
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests
-from icefloe.storage.store import ByteRange, StoredObject, check_folder, check_key, is_foreign, is_unfinished, join_url
+from icefloe.storage.store import ByteRange, StoredObject, check_folder, is_foreign, is_unfinished, join_url
 from icefloe.storage.store_errors import StorePlace
 
 _COPIED_BYTES: Final = 2**20
@@ -110,14 +110,19 @@ class LocalStore(ObjectStore):
         return is_new
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        waiting = [check_folder(prefix.removesuffix("/")) if prefix else ""]
+        top = self._path(check_folder(prefix.removesuffix("/")) if prefix else "")
         with self._asked("list", "list", prefix):
-            while waiting:
-                # The last one first: the system soon ends the way through a folder that is inside itself.
-                here = waiting.pop()
-                values, folders = _level(self._path(here), here)
-                waiting += folders
-                yield from values
+            # One folder to its end before the next: the system soon ends the way through one that is inside itself.
+            for folder, folders, names in os.walk(top, onerror=_raise_unless_gone, followlinks=True):
+                folders[:] = [name for name in folders if not is_foreign(name)]
+                for path in (f"{folder}/{name}" for name in names if not is_foreign(name) and not is_unfinished(name)):
+                    # A link that leads nowhere is no value, and neither is a file that has just gone.
+                    with suppress(FileNotFoundError):
+                        found = os.stat(path)  # noqa: PTH116 - making a path for each takes as long as the rest
+                        if S_ISREG(found.st_mode):
+                            key = path.removeprefix(str(self._folder)).lstrip("/")
+                            modified = datetime.fromtimestamp(found.st_mtime, UTC)
+                            yield StoredObject(key=key, size_bytes=found.st_size, modified=modified)
 
     def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
         with self._place.faults("delete", prefix):
@@ -126,7 +131,7 @@ class LocalStore(ObjectStore):
 
     def _size_at(self, key: str) -> int:
         with self._sought():
-            found = self._path(check_key(key)).stat()
+            found = self._path(key).stat()
         if S_ISDIR(found.st_mode):
             raise FileNotFoundError(f"{key} is a folder")
         return found.st_size
@@ -134,14 +139,14 @@ class LocalStore(ObjectStore):
     def _look_at(self, key: str) -> bytes:
         # A file that is cut meanwhile gives what is left of it: whoever reads a value proves it whole.
         with self._sought():
-            return self._path(check_key(key)).read_bytes()
+            return self._path(key).read_bytes()
 
     def _fetch(self, key: str, ranges: Sequence[ByteRange]) -> Sequence[memoryview]:
         parts = []
         with (
             self._asked("get_ranges", "read", key, number=len(ranges), is_look=False),
             self._sought(),
-            self._path(check_key(key)).open("rb") as file,
+            self._path(key).open("rb") as file,
         ):
             size_bytes = os.fstat(file.fileno()).st_size
             for start, stop in ranges:
@@ -218,27 +223,9 @@ def _no_library() -> Never:
     raise AssertionError("local disk was asked by obstore")
 
 
-def _level(folder: Path, key: str) -> tuple[list[StoredObject], list[str]]:
-    """The values and the folders in a folder."""
-    values: list[StoredObject] = []
-    folders: list[str] = []
-    try:
-        entries = os.scandir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return values, folders
-    with entries:
-        for entry in entries:
-            if is_foreign(entry.name):
-                continue
-            # A link that leads nowhere is no value, and neither is a file that has just gone.
-            with suppress(FileNotFoundError):
-                found, inside = entry.stat(), f"{key}/{entry.name}" if key else entry.name
-                if S_ISDIR(found.st_mode):
-                    folders.append(inside)
-                elif S_ISREG(found.st_mode) and not is_unfinished(entry.name):
-                    modified = datetime.fromtimestamp(found.st_mtime, UTC)
-                    values.append(StoredObject(key=inside, size_bytes=found.st_size, modified=modified))
-    return values, folders
+def _raise_unless_gone(fault: OSError) -> None:
+    if not isinstance(fault, (FileNotFoundError, NotADirectoryError)):
+        raise fault
 
 
 _OURS: Final = re.compile(r"\..+\.[0-9a-f]{12}#0", re.DOTALL)

@@ -3,7 +3,7 @@
 import os
 import re
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import cache
@@ -237,7 +237,7 @@ def _remote(url: str, options: Mapping[str, str], requests: Requests | None, pat
     options = usable_options(scheme, options, os.environ)
     endpoint = endpoint_of(scheme, options, os.environ)
     place = StorePlace(url=url, is_local=False)
-    client = with_certificates({**_client_options(url, os.environ), **_picked(options, _CLIENT_OPTIONS)})
+    client = _client_options(_VENDORS[scheme], options, os.environ)
     variable = f" or {_VENDORS[scheme].upper()}ALLOW_HTTP in the environment"
     check_encrypted(url, endpoint, client.get("allow_http"), option="allow_http", variable=variable)
     config: Any = {key: value for key, value in options.items() if key not in _CLIENT_OPTIONS}
@@ -246,17 +246,13 @@ def _remote(url: str, options: Mapping[str, str], requests: Requests | None, pat
     return ObjectStore(place, lambda: clients.looks, requests, clients)
 
 
-def _client_options(url: str, environ: Mapping[str, str]) -> dict[str, str]:
+def _client_options(vendor: str, options: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Obstore reads the environment only if it is given no options."""
-    prefix = _VENDORS[url.partition("://")[0]]
-    bundle = environ.get("AWS_CA_BUNDLE", "") if prefix == "aws_" else ""
+    bundle = environ.get("AWS_CA_BUNDLE", "") if vendor == "aws_" else ""
     given = {ROOT_CERTIFICATE: bundle} if bundle else {}
-    return given | _picked({name.lower().removeprefix(prefix): value for name, value in environ.items()
-                    if name.lower().startswith(prefix)}, _CLIENT_OPTIONS)  # fmt: skip
-
-
-def _picked(options: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    return {key: value for key, value in options.items() if key in names}
+    own = {name.lower(): value for name, value in environ.items() if name.lower().startswith(vendor)}
+    given |= {name.removeprefix(vendor): value for name, value in own.items()} | dict(options)
+    return with_certificates({key: value for key, value in given.items() if key in _CLIENT_OPTIONS})
 
 
 def _shown(url: str) -> str:

@@ -63,29 +63,26 @@ class ObjectStore(Store):
         return self._place.url
 
     def get(self, key: str) -> bytes:
-        with self._asked("get", "read", key):
+        with self._asked("get", "read", check_key(key)):
             value = self._look_at(key)
             if value is not None:
                 return value
         # It is asked for again, by a client that waits longer. It still counts as one request.
         with self._asked("get", "read", key, number=0, is_look=False):
-            return bytes(obstore.get(self._downloads(key), key).bytes())
+            return bytes(obstore.get(self._downloads(), key).bytes())
 
     def get_ranges(self, key: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         fetched = coalesce_ranges(ranges, gap_bytes=_GAP_BYTES)
         if not fetched:
             return [b""] * len(ranges)
         try:
-            parts = self._fetch(key, fetched)
+            parts = self._fetch(check_key(key), fetched)
         except KeyMissingError:
             raise
         # Did the store fail, or was the value cut short? Only its size can tell: stores answer both in the same words.
         except IcefloeError:
-            shortage = None
             # A refusal of this look has no body, and so no reason.
-            with suppress(IcefloeError, TimeoutError):
-                shortage = self._last_look(partial(self._shortage, key, fetched[-1][1]))
-            if shortage is not None:
+            if (shortage := self._last_look(partial(self._shortage, key, fetched[-1][1]))) is not None:
                 raise shortage from None
             raise
         if any(len(part) != stop - start for part, (start, stop) in zip(parts, fetched, strict=True)):
@@ -96,8 +93,8 @@ class ObjectStore(Store):
 
     def put(self, key: str, data: bytes | Path) -> None:
         size_bytes = self._size_of(data, key)
-        with self._asked("put", "write", key, is_look=size_bytes <= _MOST_AT_A_LOOK_BYTES):
-            self._replace(check_key(key), data, size_bytes)
+        with self._asked("put", "write", check_key(key), is_look=size_bytes <= _MOST_AT_A_LOOK_BYTES):
+            self._replace(key, data, size_bytes)
 
     def create(self, key: str, data: bytes | Path) -> bool:
         size_bytes = self._size_of(data, key)
@@ -105,17 +102,18 @@ class ObjectStore(Store):
         # lost after the value was stored: whatever went wrong, the value that is there decides.
         for pause_seconds in _PAUSES_SECONDS:
             try:
-                with self._asked("create", "create", key, is_look=size_bytes <= _MOST_AT_A_LOOK_BYTES):
-                    self._add(check_key(key), data, size_bytes)
+                with self._asked("create", "create", check_key(key), is_look=size_bytes <= _MOST_AT_A_LOOK_BYTES):
+                    self._add(key, data, size_bytes)
+                    return True
             except exceptions.AlreadyExistsError:
-                if self.size(key) is not None:
-                    return self._found_there()
+                is_there = self.size(key) is not None
             except IcefloeError:
-                if self._is_seen(key):
-                    return self._found_there()
-                raise
-            else:
-                return True
+                is_there = self._last_look(partial(self.size, key)) is not None
+                if not is_there:
+                    raise
+            if is_there:
+                self._requests.add({"found_there": 1})
+                return False
             self._pause(pause_seconds)
         raise TransientError(
             f"cannot create {join_url(self.url, key)}: the store says that it exists, but shows nothing there; check "
@@ -125,7 +123,7 @@ class ObjectStore(Store):
     def size(self, key: str) -> int | None:
         """The size of the value; None if there is none."""
         try:
-            with self._asked("head", "read", key):
+            with self._asked("head", "read", check_key(key)):
                 return self._size_at(key)
         except KeyMissingError:
             return None
@@ -147,17 +145,17 @@ class ObjectStore(Store):
                     yield StoredObject(key=each["path"], size_bytes=each["size"], modified=each["last_modified"])
 
     def _size_at(self, key: str) -> int:
-        return int(obstore.head(self._present(key), key)["size"])
+        return int(obstore.head(self._connect(), key)["size"])
 
     def _look_at(self, key: str) -> bytes | None:
         """None if it is too large for the client that looks."""
-        answer = obstore.get(self._present(key), key)
+        answer = obstore.get(self._connect(), key)
         is_large = self._clients is not None and answer.meta["size"] > _MOST_AT_A_LOOK_BYTES
         return None if is_large else bytes(answer.bytes())
 
     def _replace(self, key: str, data: bytes | Path, size_bytes: int) -> None:
         part_bytes = max(_PART_BYTES, size_bytes // _MOST_PARTS)
-        target = self._present(key)
+        target = self._connect()
         if self._clients is not None and size_bytes > _MOST_AT_A_LOOK_BYTES:
             target = self._clients.upload_of(0)
         obstore.put(target, key, data, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
@@ -165,7 +163,7 @@ class ObjectStore(Store):
     def _add(self, key: str, data: bytes | Path, size_bytes: int) -> None:
         """AlreadyExistsError if there is one."""
         if self._clients is None or size_bytes <= _MOST_AT_A_LOOK_BYTES:
-            target = self._present(key)
+            target = self._connect()
         else:
             target = self._clients.upload_of(size_bytes)
         content = content_of(data, join_url(self.url, key))
@@ -180,7 +178,7 @@ class ObjectStore(Store):
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
         with self._asked("get_ranges", "read", key, number=len(ranges), is_look=False):
             # obstore must not coalesce: if a value ends inside a merged range, it panics instead of answering short.
-            parts = obstore.get_ranges(self._downloads(key), key, starts=starts, ends=stops, coalesce=0)
+            parts = obstore.get_ranges(self._downloads(), key, starts=starts, ends=stops, coalesce=0)
         return [memoryview(part) for part in parts]
 
     def _shortage(self, key: str, stop: int) -> RangeMissingError | None:
@@ -216,19 +214,11 @@ class ObjectStore(Store):
     def _size_of(self, data: bytes | Path, key: str) -> int:
         return len(data) if isinstance(data, bytes) else file_size(data, join_url(self.url, key))
 
-    def _is_seen(self, key: str) -> bool:
-        try:
-            return self._last_look(partial(self.size, key)) is not None
-        except (IcefloeError, TimeoutError):
-            return False
-
-    def _last_look(self, call: Callable[[], Found]) -> Found:
-        """Gives a silent store little time."""
-        return call() if self._clients is None else answer_within(self._clients.silence_seconds, call)
-
-    def _found_there(self) -> bool:
-        self._requests.add({"found_there": 1})
-        return False
+    def _last_look(self, call: Callable[[], Found | None]) -> Found | None:
+        """Gives a silent store little time; None also if it fails."""
+        with suppress(IcefloeError, TimeoutError):
+            return call() if self._clients is None else answer_within(self._clients.silence_seconds, call)
+        return None
 
     @contextmanager
     def _asked(
@@ -239,10 +229,5 @@ class ObjectStore(Store):
         with heard, self._requests.counted(kind, number), self._place.faults(action, key):
             yield
 
-    def _downloads(self, key: str) -> stores.ObjectStore:
-        present = self._present(key)
-        return present if self._clients is None else self._clients.downloads
-
-    def _present(self, key: str) -> stores.ObjectStore:
-        check_key(key)
-        return self._connect()
+    def _downloads(self) -> stores.ObjectStore:
+        return self._connect() if self._clients is None else self._clients.downloads

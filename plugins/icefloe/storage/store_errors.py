@@ -74,10 +74,7 @@ class StorePlace:
         elif not self.is_local and is_of_another_time(str(cause)):
             # Most clocks are set again by a time service: of a machine that slept, for example.
             kind = TransientError
-            sentence = (
-                f"{what}: the clock of this machine differs from the clock of the store ({code_of_answer(cause)}); set "
-                "this machine's clock, and let a time service keep it"
-            )
+            sentence = f"{what}: {OTHER_CLOCK.format(code_of_answer(cause))}"
         elif isinstance(cause, _DENIED) or (not self.is_local and _DENIED_DELETION.search(str(cause))):
             code = None if self.is_local else code_of_answer(cause)
             answer = "" if code is None else f" ({code})"
@@ -120,6 +117,10 @@ _OTHER_TIME: Final = re.compile(
     r"\bRequestTimeTooSkewed\b|\bRequest date header too old\b|\bSignature (?:expired:|not yet current)"
 )
 """The words of S3, of Azure and of other services of AWS. Only S3 has a code of its own for it."""
+OTHER_CLOCK: Final = (
+    "the clock of this machine differs from the clock of the store ({}); set this machine's clock, and let a time "
+    "service keep it"
+)
 
 
 def code_of_answer(cause: BaseException) -> str | None:
