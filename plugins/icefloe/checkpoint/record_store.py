@@ -1,6 +1,7 @@
 """Reading and creating single records."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
@@ -179,10 +180,5 @@ def last_present(is_present: Callable[[int], bool]) -> int | None:
     present, absent = 0, 1
     while is_present(absent):
         present, absent = absent, 2 * absent + 1
-    while absent - present > 1:
-        middle = (present + absent) // 2
-        if is_present(middle):
-            present = middle
-        else:
-            absent = middle
-    return present
+    between = range(present + 1, absent)
+    return present + bisect_left(between, True, key=lambda number: not is_present(number))

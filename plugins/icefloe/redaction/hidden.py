@@ -6,6 +6,7 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final, NamedTuple, Self
@@ -92,14 +93,8 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
     elif value is not None:
         yield path, str(value)
         if str(value).lstrip().startswith("{"):
-            yield from _leaves(_parsed(str(value)), path)
-
-
-def _parsed(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
+            with suppress(ValueError):
+                yield from _leaves(json.loads(str(value)), path)
 
 
 def _of_value(key: str, value: str, *, is_secret: bool) -> Iterator[HiddenValue]:
@@ -202,11 +197,6 @@ class Forms:
         whole = {write(text) for text in plain for write in _WRITERS}
         return cls(frozenset(whole), frozenset(core for text in plain for core in _base64_cores(text)))
 
-    @property
-    def texts(self) -> frozenset[str]:
-        """All forms."""
-        return self.whole | self.cores
-
 
 _WRITERS: Final[tuple[Callable[[str], str], ...]] = (
     str,
@@ -308,7 +298,8 @@ class _Hidden:
             return [self._forms[each] for each in found if each in self._forms and (each.is_secret or not only_secrets)]
 
     def _index(self, value: HiddenValue) -> None:
-        for start in {text[:_LONGEST] for text in self._forms[value].texts}:
+        forms = self._forms[value]
+        for start in {text[:_LONGEST] for text in forms.whole | forms.cores}:
             self._starts.setdefault(len(start), {}).setdefault(start, set()).add(value)
 
 

@@ -204,10 +204,8 @@ class DynamodbAccess:
                 f"the option {PREFIX}{unknown[0]} of this store is unknown: expected one of "
                 f"{', '.join(PREFIX + name for name in known)}",
             )
-        for name in known:
-            variable = environ.get(f"{_VARIABLES}{name.upper()}", "").strip()
-            if variable:
-                given.setdefault(name, variable)
+        variables = {name: environ.get(f"{_VARIABLES}{name.upper()}", "").strip() for name in known}
+        given = {name: value for name, value in variables.items() if value} | given
         given.setdefault("endpoint", environ.get("AWS_ENDPOINT_URL_DYNAMODB", "").strip())
         # The keys of a service of one's own mean nothing to Amazon's.
         if "access_key_id" not in given and not any(key.startswith("endpoint") for key in options):
