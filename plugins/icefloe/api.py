@@ -69,11 +69,9 @@ def read_changes(
     if filter is not None and not isinstance(filter, str):
         raise UsageError(f"filter must be a text such as \"status = 'open' and amount > 10\", not {filter!r}")
     for name, names in (("identifier_columns", identifier_columns), ("columns", columns)):
-        if isinstance(names, str):
-            raise UsageError(f"{name} must be a list of column names, such as [{names!r}], not a string")
         is_list = isinstance(names, Sequence) and all(isinstance(each, str) for each in names)
-        if names is not None and not is_list:
-            raise UsageError(f"{name} must be a list of column names, not {names!r}")
+        if names is not None and (isinstance(names, str) or not is_list):
+            raise UsageError(f"{name} must be a list of column names, such as ['id', 'at'], not {names!r}")
     options = {"changes": changes, "commit_groups": commit_groups}
     for name, option in options.items():
         if option not in _OPTIONS[name]:

@@ -117,9 +117,8 @@ class Silence:
 
 
 @cache
-def silence_of(*place: str) -> Silence:
+def silence_of(*_place: str) -> Silence:
     """The silence of a place in this process, which opens the same place many times."""
-    del place
     return Silence()
 
 

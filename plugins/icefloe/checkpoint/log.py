@@ -73,9 +73,7 @@ class CheckpointView:
 
         A backfill is one batch, which follows only abandoned ones. These leave the cursor at the beginning.
         """
-        if self.cursor is None or self.cursor.is_beginning:
-            return None
-        return self.cursor.batch_number
+        return None if self.cursor is None or self.cursor.is_beginning else self.cursor.batch_number
 
     def state_of(self, batch_number: int) -> BatchState:
         """Free, open or ended; a free number may have been opened since the look."""

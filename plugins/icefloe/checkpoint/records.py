@@ -121,18 +121,17 @@ class Ending(Document):
         return cls(outcome=BatchOutcome.DELIVERED, cursor=Cursor(batch_number=batch_number, snapshot_id=snapshot_id))
 
     @classmethod
-    def abandoned(cls, follows: Cursor | None) -> "Ending":
-        """The ending of a batch that is given up: the pipeline stays where it was."""
-        if follows is None:
-            return cls.abandoned_half_delivered(None)
-        cursor = replace(follows, batch_number=follows.batch_number + 1)
-        return cls(outcome=BatchOutcome.ABANDONED, cursor=cursor)
+    def abandoned(cls, follows: Cursor | None, *, is_half_delivered: bool = False) -> "Ending":
+        """The ending of a batch that is given up: the pipeline stays where it was.
 
-    @classmethod
-    def abandoned_half_delivered(cls, follows: Cursor | None) -> "Ending":
-        """The ending of a batch of which a sink may hold a part: a load comes next, and replaces that."""
-        reset = cls.after(follows, BatchOutcome.RESET)
-        return cls(outcome=BatchOutcome.ABANDONED, cursor=reset.cursor)
+        Args:
+            is_half_delivered: a sink may hold a part of the batch: a load comes next, and replaces that.
+        """
+        if follows is None or is_half_delivered:
+            cursor = cls.after(follows, BatchOutcome.RESET).cursor
+        else:
+            cursor = replace(follows, batch_number=follows.batch_number + 1)
+        return cls(outcome=BatchOutcome.ABANDONED, cursor=cursor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,11 +119,9 @@ class Items:
         except ClientError as refusal:
             # The condition does not hold. The request may have been sent twice, and the first have won. Boto3 leaves
             # the types of the service in an answer that is an error.
-            there = refusal.response.get("Item", {})
-            if there.get("writer", {}).get("S") == item.writer:
-                return True
-            self._requests.add({"found_there": 1})
-            return False
+            writer = refusal.response.get("Item", {}).get("writer", {}).get("S")
+            self._requests.add({"found_there": writer != item.writer})
+            return bool(writer == item.writer)
         return True
 
     def replace(self, item: Item) -> Item | None:

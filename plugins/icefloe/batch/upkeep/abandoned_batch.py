@@ -141,7 +141,7 @@ class AbandonedBatch(BatchEnd):
         if not is_elsewhere and not found.state.can_be_given_up:
             return None
         # At the beginning, so that whatever comes next is a load, also if the reset is killed right after this.
-        return replace(found, ending=Ending.abandoned_half_delivered(opened.follows))
+        return replace(found, ending=Ending.abandoned(opened.follows, is_half_delivered=True))
 
     def give_up(self) -> None:
         """Fences late tasks of a half-delivered batch; `TransientError` if a run has delivered it."""
