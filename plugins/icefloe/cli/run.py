@@ -4,6 +4,7 @@ import os
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from rich.console import Console
@@ -79,7 +80,7 @@ def _deliver(
         with Activity(screen.progress) as activity:
             memory_bytes = session.pipeline.shuffle.memory_bytes
             engine = LocalEngine(memory_bytes=memory_bytes, report_progress=activity.report)
-            phases = PhaseRunner.of(session.pipeline, os.environ, engine=engine)
+            phases = replace(PhaseRunner.of(session.pipeline, os.environ), engine=engine)
             done = run_batch(session, request, environ=os.environ, phases=phases, observe=activity.under_way)
         return done, _left(session, done.report)
     return BatchRun(), 0

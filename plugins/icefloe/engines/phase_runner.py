@@ -45,14 +45,7 @@ class PhaseRunner:
     engine: Engine | None = None
 
     @classmethod
-    def of(
-        cls,
-        pipeline: Pipeline,
-        environ: Mapping[str, str],
-        *,
-        master: SparkMaster | None = None,
-        engine: Engine | None = None,
-    ) -> Self:
+    def of(cls, pipeline: Pipeline, environ: Mapping[str, str], *, master: SparkMaster | None = None) -> Self:
         """The runner of a pipeline, by its ``engine``.
 
         Args:
@@ -60,7 +53,7 @@ class PhaseRunner:
         """
         is_local = pipeline.engine == "local"
         spark = None if is_local else SparkSubmit.of(pipeline, environ=environ, master=master)
-        return cls(pipeline=pipeline, spark=spark, engine=engine)
+        return cls(pipeline=pipeline, spark=spark)
 
     @property
     def cores(self) -> int:

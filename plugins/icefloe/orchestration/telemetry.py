@@ -38,9 +38,10 @@ class Metric(NamedTuple):
     value: float
 
 
-def send_status(status: PipelineStatus) -> None:
-    """Sends the gauges of a pipeline."""
-    _send(status_metrics(status, now=datetime.now(UTC)), pipeline=status.pipeline, table=status.table)
+def send_status(status: PipelineStatus | None) -> None:
+    """Sends the gauges of a pipeline, unless its status could not be written."""
+    if status is not None:
+        _send(status_metrics(status, now=datetime.now(UTC)), pipeline=status.pipeline, table=status.table)
 
 
 def send_report(report: BatchReport) -> None:

@@ -93,8 +93,9 @@ def _unknown_sentence(key: str, path: KeyPath, schema: dict[str, Any]) -> str:
     known = list(schema.get("properties", {}))
     if not known:
         return f"{name}: {schema['x-expected-key']}"
-    nearest = difflib.get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.0)[0]
-    return f"{name}; the nearest known key is '{nearest}': correct or remove it"
+    for nearest in difflib.get_close_matches(key.lower().replace("-", "_"), known, n=1):
+        return f"{name}; the nearest known key is '{nearest}': correct or remove it"
+    return f"{name}: correct or remove it; docs/pipeline_keys.md lists the known ones"
 
 
 def _expected(schema: dict[str, Any]) -> str:

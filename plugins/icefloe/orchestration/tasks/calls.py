@@ -82,8 +82,7 @@ def plan_batch(
     plan = opened.plan
     if request is None:
         # If there is nothing to do, no batch is open, and trouble of any task of an earlier run is over.
-        status = PipelineStatus.publish(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id)
-        _send_status(status)
+        send_status(PipelineStatus.publish(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id))
     if plan is None or opened.reference is None:
         why = "this range was delivered before" if opened.is_committed else "nothing new was committed to the table"
         return _nothing_to_do(pipeline, why, was_delivered_before=opened.is_committed)
@@ -205,14 +204,9 @@ def _publish_briefly(pipeline: Pipeline, publish: Callable[[PipelinePlaces], Non
 def _publish_commit(pipeline: Pipeline, report: BatchReport, writer: Writer) -> None:
     """Publishes the status. The table is opened again, because commit works without a catalog."""
     try:
-        _send_status(PipelineStatus.publish(_session(pipeline, writer), phase="commit", report=report))
+        send_status(PipelineStatus.publish(_session(pipeline, writer), phase="commit", report=report))
     except Exception as error:  # noqa: BLE001 - the batch is committed, whatever the catalog answers now
         logger.warning("the status of %s waits for the next plan: %s", pipeline.name, one_line(error))
-
-
-def _send_status(status: PipelineStatus | None) -> None:
-    if status is not None:
-        send_status(status)
 
 
 def _session(pipeline: Pipeline, writer: Writer | None = None) -> PipelineSession:
