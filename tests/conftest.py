@@ -17,6 +17,9 @@ from support.known_key import known_bits
 collect_ignore = ["airflow_environment.py"]
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.pipelines.workspace import Workspace
     from support.spark.spark_lab import SparkLab
 
 # Thousands of modules and tests are made until the first test begins, and live to the end. Looking through them for
@@ -104,6 +107,29 @@ def _nothing_is_left_behind() -> Iterator[None]:
     yield
     left = ProcessState().left_since(before)
     assert not left, f"this file leaves behind: {', '.join(left)}; change it by monkeypatch, which takes it back"
+
+
+@pytest.fixture(scope="session")
+def airflow_database() -> None:
+    """Airflow's own database, in the home of the tests."""
+    from airflow.utils.db import initdb
+
+    from icefloe.orchestration.tasks.plugin_parts import make_owner
+
+    initdb()
+    # As a scheduler does when it starts; none runs here.
+    make_owner()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    """A table with one snapshot of ten rows, and ``events.yaml``."""
+    from support.pipelines.workspace import Workspace
+
+    made = Workspace.create(tmp_path)
+    made.append(*range(10))
+    made.pipeline()
+    return made
 
 
 @pytest.fixture(scope="session")

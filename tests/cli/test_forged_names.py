@@ -1,8 +1,6 @@
 """Names that writers of a table chose, on the terminal, in logs and in documents."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,13 +21,9 @@ def assert_one_voice(done: Outcome, *, names: str = SHOWN) -> None:
     assert not [line for line in printed.splitlines() if line.startswith("icefloe: verified")]
 
 
-def metadata_of(workspace: Workspace) -> dict[str, Any]:
-    return json.loads(Path(workspace.table.metadata_location.removeprefix("file://")).read_bytes())
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_branch_with_control_characters(workspace: Workspace, command: tuple[str, ...]) -> None:
-    metadata = metadata_of(workspace)
+    metadata = workspace.metadata()
     metadata["refs"][FORGED] = metadata["refs"]["main"]
     with rest_server(metadata, workspace.table.metadata_location) as uri:
         done = icefloe(

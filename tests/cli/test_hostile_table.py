@@ -1,12 +1,10 @@
 """Attacks of the writer of a table on its readers, through every command that opens the table."""
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -57,16 +55,12 @@ def hostile(workspace: Workspace, mark: Path) -> Workspace:
     return workspace
 
 
-def metadata_of(workspace: Workspace) -> dict[str, Any]:
-    return json.loads(Path(workspace.table.metadata_location.removeprefix("file://")).read_bytes())
-
-
 @pytest.fixture(params=["sql", "rest"])
 def pipeline(request: pytest.FixtureRequest, hostile: Workspace) -> Iterator[Path]:
     catalog: dict[str, str] = {"name": "lab", **sql_properties(hostile.folder)}
     with ExitStack() as stack:
         if request.param == "rest":
-            uri = stack.enter_context(rest_server(metadata_of(hostile), hostile.table.metadata_location))
+            uri = stack.enter_context(rest_server(hostile.metadata(), hostile.table.metadata_location))
             catalog = {"type": "rest", "uri": uri}
         yield hostile.pipeline(catalog=catalog)
 
@@ -90,7 +84,7 @@ def test_neither_sensor_nor_page_imports_it(pipeline: Path, mark: Path) -> None:
 
 @pytest.mark.parametrize("command", ["validate", "plan", "run"])
 def test_no_signed_request_goes_to_the_endpoint_that_a_table_names(workspace: Workspace, command: str) -> None:
-    metadata = metadata_of(workspace)
+    metadata = workspace.metadata()
     metadata["location"] = "s3://lake/events"
     for snapshot in metadata["snapshots"]:
         snapshot["manifest-list"] = "s3://lake/events/metadata/list.avro"
@@ -125,7 +119,7 @@ def test_a_data_file_elsewhere_is_refused_when_it_is_planned_and_read_when_it_is
 @pytest.mark.parametrize("what", ["manifest list", "metadata of before"])
 def test_metadata_elsewhere_is_refused_before_it_is_asked_for(workspace: Workspace, tmp_path: Path, what: str) -> None:
     workspace.append(11)
-    metadata = metadata_of(workspace)
+    metadata = workspace.metadata()
     if what == "manifest list":
         metadata["snapshots"][-1]["manifest-list"] = "hdfs://evil:8020/list.avro"
     else:
@@ -164,7 +158,7 @@ def test_a_table_that_claims_a_folder_of_others_opens_nothing_but_its_own(worksp
     private = tmp_path / "of_others" / "private.avro"
     private.parent.mkdir()
     private.write_bytes(b"Obj")
-    metadata = metadata_of(workspace) | {"location": f"file://{private.parent}"}
+    metadata = workspace.metadata() | {"location": f"file://{private.parent}"}
     metadata["snapshots"][-1]["manifest-list"] = f"file://{private}"
     with rest_server(metadata, workspace.table.metadata_location) as uri:
         done = icefloe("run", workspace.pipeline(catalog={"type": "rest", "uri": uri}))
@@ -197,7 +191,7 @@ def test_a_delete_file_elsewhere_is_refused_when_it_is_planned(workspace: Worksp
     manifest_list = io.new_output(f"{folder}/list.avro")
     with write_manifest_list(2, manifest_list, snapshot.snapshot_id, None, 1, "deflate") as manifests:
         manifests.add_manifests([*snapshot.manifests(io), writer.to_manifest_file()])
-    metadata = metadata_of(workspace)
+    metadata = workspace.metadata()
     metadata["snapshots"][0]["manifest-list"] = f"{folder}/list.avro"
     with rest_server(metadata, table.metadata_location) as uri:
         done = icefloe("run", workspace.pipeline(catalog={"type": "rest", "uri": uri}))

@@ -1,7 +1,6 @@
 """Tables that no release reads yet: every command says so in one sentence before it reads or writes anything."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,10 +36,9 @@ UNREADABLE = {
 def test_a_table_that_cannot_be_read_is_refused_in_one_sentence(
     workspace: Workspace, command: str, edit: Any, sentence: str, reason: str
 ) -> None:
-    path = Path(workspace.table.refresh().metadata_location.removeprefix("file://"))
-    document = json.loads(path.read_text())
+    document = workspace.metadata()
     edit(document)
-    path.write_text(json.dumps(document))
+    workspace.metadata_file.write_text(json.dumps(document))
     before = {path for path in workspace.files() if path.is_file()}
     done = icefloe(command, workspace.folder / "events.yaml")
     assert done.code == 65

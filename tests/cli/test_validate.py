@@ -2,7 +2,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.types import LongType
 
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 
@@ -78,13 +77,6 @@ def test_transient_errors_exit_75_unless_there_is_a_final_one(workspace: Workspa
     done = icefloe("validate", workspace.folder / "events.yaml")
     assert (done.code, failed(done)) == (75, {"catalog"})
     assert icefloe("validate", workspace.pipeline(**UNBUILT)).code == 65
-
-
-def test_a_column_called_like_one_of_ours(workspace: Workspace) -> None:
-    with workspace.table.update_schema() as update:
-        update.add_column("_batch", LongType())
-    workspace.table.append(workspace.table.scan().to_arrow())
-    assert failed(icefloe("validate", workspace.folder / "events.yaml")) == {"columns"}
 
 
 def test_a_meaning_edited_after_the_first_batch(workspace: Workspace) -> None:

@@ -10,18 +10,6 @@ from support.pipelines.lake import Lake, TaskStates
 PICKY = "page.picky_auth_manager.PickyAuthManager"
 
 
-@pytest.fixture(scope="session")
-def airflow_database() -> None:
-    """Airflow's own database, in the home of the tests."""
-    from airflow.utils.db import initdb
-
-    from icefloe.orchestration.tasks.plugin_parts import make_owner
-
-    initdb()
-    # As a scheduler does when it starts; none runs here.
-    make_owner()
-
-
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
     """A table in a catalog that Airflow knows as the connection ``lakehouse``."""

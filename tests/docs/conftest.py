@@ -24,18 +24,6 @@ def followed(flights: Flights) -> Flights:
     return flights
 
 
-@pytest.fixture(scope="session")
-def airflow_database() -> None:
-    """Airflow's own database, in the home of the tests."""
-    from airflow.utils.db import initdb
-
-    from icefloe.orchestration.tasks.plugin_parts import make_owner
-
-    initdb()
-    # As a scheduler does when it starts; none runs here.
-    make_owner()
-
-
 @pytest.fixture
 def airflow(airflow_database: None) -> Callable[..., None]:
     """Airflow's command line in this process."""

@@ -76,17 +76,15 @@ class Deleter:
         yield
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    made = Workspace.create(tmp_path)
-    made.append(*range(10))
-    made.pipeline()
-    return made
-
-
 def session_of(workspace: Workspace) -> PipelineSession:
     pipeline = Pipeline.load(workspace.folder / "events.yaml")
     return PipelineSession.open(pipeline, credentials=Credentials(), environ=os.environ)
+
+
+def status_of(session: PipelineSession) -> PipelineStatus:
+    found = PipelineStatus.load(session.checkpoint)
+    assert found is not None
+    return found
 
 
 def test_the_observer_sees_the_tasks_of_the_route_that_was_taken(workspace: Workspace) -> None:
@@ -113,15 +111,8 @@ def test_a_batch_whose_phase_failed_is_resumed(workspace: Workspace, phase: Phas
     workspace.append(11)
     done = run_batch(session_of(workspace), environ={}, phases=phases)
     assert done.report is not None
-    assert (
-        done.report.batch.batch_number,
-        done.report.batch.counts["insert"],
-        done.report.batch.counts["update_after"],
-    ) == (
-        1,
-        0,
-        1,
-    )
+    batch = done.report.batch
+    assert (batch.batch_number, batch.counts["insert"], batch.counts["update_after"]) == (1, 0, 1)
 
 
 SHUFFLE = "storage/shuffle/events/*/1"
@@ -141,9 +132,7 @@ def test_files_of_the_batch_that_are_deleted_in_the_middle_are_made_again_by_the
     done = run_batch(session_of(workspace), environ={}, observe=Deleter(workspace.folder / "events", task, files))
     assert done.report is not None
     assert (done.report.batch.batch_number, done.report.batch.counts["update_after"]) == (1, 1)
-    status = PipelineStatus.load(session_of(workspace).checkpoint)
-    assert status is not None
-    assert status.trouble is None
+    assert status_of(session_of(workspace)).trouble is None
     assert verify_batches(session_of(workspace)).is_equal
     assert left_in_shuffle(workspace.storage()) == []
 
@@ -209,16 +198,14 @@ def test_the_status_names_a_failed_phase_until_the_batch_is_committed(workspace:
     session = session_of(workspace)
     with pytest.raises(TransientError):
         run_batch(session, environ=os.environ, phases=FailingPhases(session, Phase.INSERT_ONLY))
-    failed = PipelineStatus.load(session.checkpoint)
-    assert failed is not None
+    failed = status_of(session)
     assert failed.trouble is not None
     assert (failed.trouble.sentence, failed.trouble.phase, failed.trouble.is_final) == (
         "a worker was lost", "insert_only", False,
     )  # fmt: skip
     assert failed.open_batch == 0
     run_batch(session_of(workspace), environ=os.environ)
-    done = PipelineStatus.load(session.checkpoint)
-    assert done is not None
+    done = status_of(session)
     assert (done.trouble, done.open_batch, done.last_batch, len(done.recent)) == (None, None, 0, 1)
 
 
@@ -231,6 +218,5 @@ def test_commits_that_came_while_a_batch_ran_count_as_lag(workspace: Workspace) 
             super().run(phase, reference)
 
     run_batch(session, environ=os.environ, phases=Meanwhile(session, Phase.SHUFFLE_READ))
-    done = PipelineStatus.load(session.checkpoint)
-    assert done is not None
+    done = status_of(session)
     assert (done.lag_snapshots, done.head_snapshot_id) == (1, workspace.head())

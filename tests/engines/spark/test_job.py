@@ -19,15 +19,19 @@ from icefloe.flow import Phase
 from support.pipelines.pipeline_files import settings_at
 
 
-def test_an_error_is_stored_next_to_the_plan_for_the_starter_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ATTEMPT_VARIABLE, "try-3")
-    url = "memory://spark-jobs/0/plan.json"
-    settings = settings_at("memory://spark-jobs/checkpoint")
+@pytest.fixture
+def reference(monkeypatch: pytest.MonkeyPatch) -> BatchReference:
+    """A batch that this process was given."""
+    url, settings = "memory://spark-jobs/0/plan.json", settings_at("memory://spark-jobs/checkpoint")
     reference = BatchReference(plan_url=url, credentials=Credentials(), settings=settings)
-    for name, value in reference.to_environment().items():
+    for name, value in {**reference.to_environment(), ATTEMPT_VARIABLE: "try-1"}.items():
         monkeypatch.setenv(name, value)
-    assert run_job(Phase.SHUFFLE_WRITE, [url]) == BatchFileMissingError.exit_code == 65
-    left = FailedAttempt.load(reference, "shuffle_write", "try-3")
+    return reference
+
+
+def test_an_error_is_stored_next_to_the_plan_for_the_starter_of_the_job(reference: BatchReference) -> None:
+    assert run_job(Phase.SHUFFLE_WRITE, [reference.plan_url]) == BatchFileMissingError.exit_code == 65
+    left = FailedAttempt.load(reference, "shuffle_write", "try-1")
     assert left is not None
     assert left.family == "terminal"
     assert "there is no plan at memory://spark-jobs/0/plan.json" in left.sentence
@@ -35,16 +39,27 @@ def test_an_error_is_stored_next_to_the_plan_for_the_starter_of_the_job(monkeypa
 
 
 @pytest.fixture
-def reference(monkeypatch: pytest.MonkeyPatch) -> BatchReference:
-    """A batch whose application runs, and which this process was given."""
-    settings = settings_at("memory://dead-jvm/checkpoint")
-    url = "memory://dead-jvm/0/plan.json"
-    reference = BatchReference(plan_url=url, credentials=Credentials(), settings=settings)
-    for name, value in {**reference.to_environment(), ATTEMPT_VARIABLE: "try-1"}.items():
-        monkeypatch.setenv(name, value)
+def planned(reference: BatchReference, monkeypatch: pytest.MonkeyPatch) -> BatchReference:
+    """The same with a plan, so that its application begins."""
     plan = SimpleNamespace(pipeline="events")
     monkeypatch.setattr(BatchReference, "open", lambda _: SimpleNamespace(plan=plan))
     return reference
+
+
+def run_phase_raising(monkeypatch: pytest.MonkeyPatch, error: Exception, at_stop: Exception) -> None:
+    """Lets Spark start, the phase fail, and Spark's end fail too."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    def stop() -> None:
+        raise at_stop
+
+    context = SimpleNamespace(
+        master="local[2]", pythonExec=sys.executable, applicationId="app-1", uiWebUrl=None, stop=stop
+    )
+    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", lambda _: context)
+    monkeypatch.setattr("icefloe.engines.spark.job.run_phase", fail)
 
 
 def left_by(reference: BatchReference) -> tuple[str, str]:
@@ -55,9 +70,7 @@ def left_by(reference: BatchReference) -> tuple[str, str]:
     return left.family, left.sentence
 
 
-def test_a_spark_that_does_not_start_leaves_its_words(
-    monkeypatch: pytest.MonkeyPatch, reference: BatchReference
-) -> None:
+def test_a_spark_that_does_not_start_leaves_its_words(monkeypatch: pytest.MonkeyPatch, planned: BatchReference) -> None:
     def fail(_: object) -> None:
         raise Py4JError(
             "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
@@ -65,7 +78,7 @@ def test_a_spark_that_does_not_start_leaves_its_words(
         )
 
     monkeypatch.setattr("pyspark.SparkContext.getOrCreate", fail)
-    family, sentence = left_by(reference)
+    family, sentence = left_by(planned)
     assert family == "transient"
     assert sentence.startswith(
         "Spark did not start for shuffle_read: java.lang.IllegalArgumentException: All masters are unresponsive; see"
@@ -76,37 +89,21 @@ def test_a_spark_that_does_not_start_leaves_its_words(
     "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "Connection refused")]
 )
 def test_a_jvm_that_dies_in_the_middle_is_said_to_be_gone(
-    monkeypatch: pytest.MonkeyPatch, reference: BatchReference, error: Exception
+    monkeypatch: pytest.MonkeyPatch, planned: BatchReference, error: Exception
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    context = SimpleNamespace(
-        master="local[2]", pythonExec=sys.executable, applicationId="app-1", uiWebUrl=None, stop=fail
-    )
-    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", lambda _: context)
-    monkeypatch.setattr("icefloe.engines.spark.job.run_phase", fail)
-    family, sentence = left_by(reference)
+    run_phase_raising(monkeypatch, error, at_stop=error)
+    family, sentence = left_by(planned)
     assert family == "transient"
     assert sentence.startswith("the JVM of shuffle_read no longer answers (")
     assert "spark.driver.memory" in sentence
 
 
 def test_an_error_is_not_lost_because_the_jvm_is_gone_when_it_is_stopped(
-    monkeypatch: pytest.MonkeyPatch, reference: BatchReference
+    monkeypatch: pytest.MonkeyPatch, planned: BatchReference
 ) -> None:
-    def stop() -> None:
-        raise Py4JNetworkError("Answer from Java side is empty")
-
-    def fail(*_: object, **__: object) -> None:
-        raise TransientError("a store was away")
-
-    context = SimpleNamespace(
-        master="local[2]", pythonExec=sys.executable, applicationId="app-1", uiWebUrl=None, stop=stop
-    )
-    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", lambda _: context)
-    monkeypatch.setattr("icefloe.engines.spark.job.run_phase", fail)
-    assert left_by(reference) == ("transient", "a store was away")
+    at_stop = Py4JNetworkError("Answer from Java side is empty")
+    run_phase_raising(monkeypatch, TransientError("a store was away"), at_stop=at_stop)
+    assert left_by(planned) == ("transient", "a store was away")
 
 
 ROOT = Path(__file__).parents[3]

@@ -81,8 +81,6 @@ def test_the_settings_of_the_page_are_accepted(block: str, tmp_path: Path) -> No
     assert executor_cores(pipeline.spark.conf) in (None, 4, 16)
 
 
-LOCAL = SparkMaster(url="local[2]", is_local=True)
-STANDALONE = SparkMaster(url="spark://master:7077", is_local=False)
 YARN = SparkMaster(url="yarn", is_local=False)
 KUBERNETES = SparkMaster(url="k8s://https://api:443", is_local=False)
 PROTECTED = {
@@ -115,7 +113,7 @@ def test_jobs_whose_secret_spark_makes_authenticate_and_encrypt(master: SparkMas
     assert spark_advice(master, {}, environ=NOWHERE) is None
 
 
-@pytest.mark.parametrize("master", [LOCAL, STANDALONE])
+@pytest.mark.parametrize("master", [LOCAL, CLUSTER])
 def test_no_other_job_authenticates_for_it_would_lack_the_secret(master: SparkMaster) -> None:
     assert not [key for key in conf(master) if key.startswith(("spark.auth", "spark.network"))]
 
@@ -131,7 +129,7 @@ def test_no_secret_of_a_large_closure_is_readable_on_a_disk(tmp_path: Path, url:
     assert done.stdout == "false"
 
 
-@pytest.mark.parametrize("master", [LOCAL, STANDALONE, YARN])
+@pytest.mark.parametrize("master", [LOCAL, CLUSTER, YARN])
 def test_the_machines_defaults_decide_about_disks(
     master: SparkMaster, defaults: Callable[[str], Mapping[str, str]]
 ) -> None:
@@ -160,7 +158,7 @@ def test_the_machines_defaults_win_and_an_open_job_is_reported(
 
 
 def test_an_open_cluster_is_reported_in_one_sentence() -> None:
-    advice = spark_advice(STANDALONE, {}, environ=NOWHERE)
+    advice = spark_advice(CLUSTER, {}, environ=NOWHERE)
     assert advice is not None
     assert advice.startswith("credentials cross the network to the workers of spark://master:7077 unencrypted")
     assert spark_advice(YARN, {"spark.authenticate": "false"}, environ=NOWHERE) is not None
@@ -180,5 +178,5 @@ def test_an_open_cluster_is_reported_in_one_sentence() -> None:
 )
 def test_a_cluster_is_not_open_if_the_machines_defaults_protect_it(tmp_path: Path, written: str, is_open: bool) -> None:
     (tmp_path / "spark-defaults.conf").write_text(written)
-    found = spark_advice(STANDALONE, {}, environ={"SPARK_CONF_DIR": str(tmp_path)})
+    found = spark_advice(CLUSTER, {}, environ={"SPARK_CONF_DIR": str(tmp_path)})
     assert (found is not None) == is_open

@@ -93,6 +93,14 @@ class Workspace(EventsTable):
     def output(self, stem: str = "events") -> Path:
         return self.folder / stem / "changes"
 
+    @property
+    def metadata_file(self) -> Path:
+        """The metadata of the last commit that was made here."""
+        return Path(self.table.metadata_location.removeprefix("file://"))
+
+    def metadata(self) -> Any:
+        return json.loads(self.metadata_file.read_bytes())
+
     def append(self, *ids: int, value: float = 1.0) -> int:
         return self.add(ids, value=value)
 
