@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from support.known_key import KEY
 
-__all__ = ["KEY", "colliding_hashes", "hashes_of", "numbers"]
+__all__ = ["KEY", "colliding_hashes", "cut", "hashes_of", "numbers"]
 
 _LANES = st.sampled_from([0, 1, 2, 2**63, 2**63 + 1, 2**64 - 1])
 colliding_hashes = st.builds(lambda high, low: high << 64 | low, _LANES, _LANES)
@@ -19,3 +19,7 @@ def hashes_of(values):
 
 def numbers(hashes):
     return [hashes[index] for index in range(len(hashes))]
+
+
+def cut(hashes, start, stop):
+    return hashes.take(np.arange(len(hashes))[start:stop])

@@ -11,7 +11,7 @@ TABLES: Final = (
     Mutation(name="a batch whose sums differ is committed", function="Sums.require", kind=Kind.NEVER,
              suite=("tests/batch/deliver/test_commit_batch.py",)),
     Mutation(name="identities give their rows as each piece comes", function="SharedWeights.cancelled",
-             kind=Kind.WITHOUT, place=15, suite=("tests/batch/reduce/test_match_rows.py",)),
+             kind=Kind.WITHOUT, place=12, suite=("tests/batch/reduce/test_match_rows.py",)),
     Mutation(name="net changes carry the last step that changed their row, not their identity", function="net_changes",
              kind=Kind.FIRST, place=1),
     Mutation(name="a text goes on where a shorter one ends", function="_Text.words", kind=Kind.WITHOUT, place=5,

@@ -33,4 +33,4 @@ def test_a_bucket_is_swept(url: str, tmp_path: Path) -> None:
     store = workshop.session().open_storage(url)
     store.put(marker, store.get(marker).replace(b"s3://swept/checkpoint", b"s3://elsewhere/checkpoint"))
     survey = survey_of(f"{url}/second")
-    assert (len(survey.problems), survey.leftovers) == (1, ())
+    assert (len(survey.problems), survey.leftovers) == (1, [])

@@ -35,13 +35,13 @@ class Rows:
         return RowHashes(np.zeros(len(self.reduce_ids), np.uint64), self.reduce_ids.astype(np.uint64))
 
     def slice(self, start: int, stop: int) -> "Rows":
-        some = slice(start, stop)
+        some = np.arange(start, min(stop, len(self.weights)))
         return Rows(
             batch=self.batch.slice(start, stop - start),
             reduce_ids=self.reduce_ids[some],
             change_ordinals=self.change_ordinals[some],
             weights=self.weights[some],
-            row_hashes=self.row_hashes[some],
+            row_hashes=self.row_hashes.take(some),
         )
 
     def write(self, writer: MapOutputWriter, **changed: RowHashes) -> None:

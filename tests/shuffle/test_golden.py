@@ -76,8 +76,8 @@ def written_hash_rows(memory_bytes: int = 1 << 20) -> MemoryStore:
         store, map_id=0, generation=0, attempt="a", schema=TABLE_SCHEMA, num_partitions=P, memory_bytes=memory_bytes,
         hash_partitions=H,
     ) as writer:  # fmt: skip
-        for some in (slice(0, 7), slice(7, 12)):
-            rows.slice(some.start, some.stop).write(writer, row_hashes=hashes[some])
+        for some in (np.arange(7), np.arange(7, 12)):
+            rows.slice(some[0], some[-1] + 1).write(writer, row_hashes=hashes.take(some))
         record = writer.commit(bytes_read=999, bytes_decoded=1, seconds=1.5)
     output = read_committed_output(store, record, schema=SCHEMA, num_partitions=P, hash_partitions=H)
     ranges = (ReduceRange(range_id=0, start=0, stop=2), ReduceRange(range_id=1, start=2, stop=4))

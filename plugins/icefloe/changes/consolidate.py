@@ -1,7 +1,7 @@
 """Consolidation: rows grouped by all 128 bits of their hash, weights of equal rows added up, zeros dropped."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 
 __all__ = ["HashGroups", "consolidate", "surviving_rows"]
 
+_Number = TypeVar("_Number", bound=np.integer)
 _GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -46,9 +47,13 @@ class HashGroups:
 
     def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """The sum over each group of a value per row."""
-        if not len(self.starts):
-            return np.zeros(0, np.int64)
         return np.add.reduceat(values[self.order], self.starts, dtype=np.int64)
+
+    def spread(self, values: NDArray[_Number]) -> NDArray[_Number]:
+        """For each row the value of its group."""
+        found = np.empty(len(self.order), values.dtype)
+        found[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
+        return found
 
 
 def _runs(order: NDArray[np.int64], *keys: NDArray[np.generic]) -> HashGroups:

@@ -87,10 +87,7 @@ class SharedWeights:
             RowHashes.concat([self._hashes, row_hashes]), np.concatenate([self._ordinals, change_ordinals])
         )
         # The known row of a group comes first, because positions ascend within a group.
-        group_of_row = np.empty(len(groups.order), np.int64)
-        sizes = np.diff(groups.starts, append=len(groups.order))
-        group_of_row[groups.order] = np.repeat(groups.order[groups.starts], sizes)
-        of_piece = group_of_row[known:]
+        of_piece = groups.spread(groups.order[groups.starts])[known:]
         changes = np.zeros(len(weights), np.int64)
         for sign, left in self._left.items():
             rows = np.flatnonzero((sign * weights > 0) & (left[of_piece] > 0))

@@ -45,21 +45,14 @@ def net_changes(
     rows = HashGroups.of(row_hashes)
     # One ordinal for all rows of an identity, not one for each row: rows are paired within an ordinal, so a delete of
     # step 0 and the insert of step 2 that replaces it would not become an update.
-    last_ordinals = _last_of_each(rows if identity_hashes is None else HashGroups.of(identity_hashes), change_ordinals)
+    groups = rows if identity_hashes is None else HashGroups.of(identity_hashes)
+    last_ordinals = groups.spread(np.maximum.reduceat(change_ordinals[groups.order], groups.starts))
     sums = rows.sums(weights)
     kept = np.flatnonzero(sums)
     positions = rows.order[rows.starts[kept]]
     ascending = np.argsort(positions)
     positions = positions[ascending]
     return positions, sums[kept[ascending]], last_ordinals[positions]
-
-
-def _last_of_each(groups: HashGroups, change_ordinals: NDArray[np.int32]) -> NDArray[np.int32]:
-    last = np.empty_like(change_ordinals)
-    if len(last):
-        sizes = np.diff(groups.starts, append=len(last))
-        last[groups.order] = np.repeat(np.maximum.reduceat(change_ordinals[groups.order], groups.starts), sizes)
-    return last
 
 
 Keys = Sequence[NDArray[np.integer]]

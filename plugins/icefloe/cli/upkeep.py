@@ -118,7 +118,7 @@ def sweep(arguments: Namespace, screen: Screen) -> None:
     if not arguments.dry_run and (not survey.leftovers or is_agreed(question, yes=arguments.yes)):
         with screen.under_way("deleting"):
             deleted, failures = survey.delete()
-        problems = (*problems, *failures)
+        problems = [*problems, *failures]
         screen.say(f"{deleted:,} files were deleted")
     screen.answer({**document, "deleted_files": deleted, "problems": [problem.sentence for problem in problems]})
     _raise_all(problems)

@@ -61,8 +61,15 @@ class BlockRows(NamedTuple):
 
 def split_batch(batch: pa.RecordBatch, *, message_bytes: int = _MESSAGE_BYTES) -> Iterator[pa.RecordBatch]:
     """Slices whose messages take about ``message_bytes`` at most; none if empty."""
-    if batch.num_rows:
-        yield from _halves(batch, message_bytes)
+    size_bytes = pa.ipc.get_record_batch_size(batch)
+    if size_bytes > message_bytes and batch.num_rows > 1:
+        middle = batch.num_rows // 2
+        yield from split_batch(batch.slice(0, middle), message_bytes=message_bytes)
+        yield from split_batch(batch.slice(middle), message_bytes=message_bytes)
+    elif size_bytes > _MAX_MESSAGE_BYTES:
+        raise TerminalError(f"a row of {size_bytes} bytes is too large to be shuffled; the limit is 2 GiB")
+    elif batch.num_rows:
+        yield batch
 
 
 def compress_block(messages: Iterable[Any], *, content_bytes: int, is_spill: bool = False) -> Iterator[bytes]:
@@ -138,18 +145,6 @@ def declared_bytes(head: bytes | memoryview, *, max_bytes: int) -> int:
 
 def _unfit(cause: Exception) -> ValueError:
     return ValueError(f"its Arrow messages do not fit the schema: {one_line(cause)}")
-
-
-def _halves(batch: pa.RecordBatch, message_bytes: int) -> Iterator[pa.RecordBatch]:
-    size_bytes = pa.ipc.get_record_batch_size(batch)
-    if size_bytes > message_bytes and batch.num_rows > 1:
-        middle = batch.num_rows // 2
-        yield from _halves(batch.slice(0, middle), message_bytes)
-        yield from _halves(batch.slice(middle), message_bytes)
-        return
-    if size_bytes > _MAX_MESSAGE_BYTES:
-        raise TerminalError(f"a row of {size_bytes} bytes is too large to be shuffled; the limit is 2 GiB")
-    yield batch
 
 
 _HEAD_BYTES: Final = 64

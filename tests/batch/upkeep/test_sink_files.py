@@ -82,9 +82,9 @@ def test_files_of_an_ended_batch_without_a_manifest_are_noted_and_stay(workshop:
     (workshop.folder / "changes/batch=0/_manifest.json").unlink()
     before = files(workshop)
     survey = survey_of(workshop.storage)
-    assert survey.notes == (
-        f"batch 0 at file://{workshop.folder}/changes has ended, but has no manifest: its files are left alone",
-    )
+    assert survey.notes == [
+        f"batch 0 at file://{workshop.folder}/changes has ended, but has no manifest: its files are left alone"
+    ]
     survey.delete()
     assert files(workshop) == before
 

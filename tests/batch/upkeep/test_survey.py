@@ -87,7 +87,7 @@ def test_trials_and_files_without_a_batch_go_when_they_are_old(workshop: Worksho
 def test_files_that_icefloe_does_not_make_stay_and_are_counted(workshop: Workshop, batch: OpenBatch) -> None:
     theirs = written(workshop.storage / "shuffle/README", days=90)
     survey = survey_of(workshop.storage)
-    assert survey.notes == (f"1 files below file://{workshop.storage}/shuffle are not icefloe's: left alone",)
+    assert survey.notes == [f"1 files below file://{workshop.storage}/shuffle are not icefloe's: left alone"]
     survey.delete()
     assert theirs.exists()
 
@@ -135,7 +135,7 @@ def test_files_of_a_checkpoint_that_is_gone_stay(
 
 def test_a_storage_without_shuffle_files_is_left_as_it_is(tmp_path: Path) -> None:
     survey = survey_of(tmp_path / "none")
-    assert survey.notes == (f"there are no files below file://{tmp_path}/none/shuffle",)
+    assert survey.notes == [f"there are no files below file://{tmp_path}/none/shuffle"]
     assert survey.delete() == (0, ())
     assert list(tmp_path.iterdir()) == []
 
@@ -149,7 +149,7 @@ def test_a_checkpoint_whose_url_names_a_variable_is_found_where_that_variable_is
     workshop.open().run_route().commit()
     assert "elsewhere" not in next(workshop.storage.rglob(MARKER)).read_text()
     left = survey_of(workshop.storage)
-    assert left.leftovers == ()
+    assert left.leftovers == []
     [problem] = left.problems
     assert "a checkpoint at file://${PLACE}/checkpoint, and that variable is not set here" in problem.sentence
     assert swept(workshop.storage, environ={"PLACE": f"{workshop.folder}/elsewhere"}) > 0

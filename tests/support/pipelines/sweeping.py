@@ -26,7 +26,7 @@ def survey_of(storage: Path | str, **options: Any) -> Survey:
 def swept(storage: Path | str, **options: Any) -> int:
     """The number of files that a sweep without any problem deleted."""
     survey = survey_of(storage, **options)
-    assert survey.problems == ()
+    assert survey.problems == []
     deleted, problems = survey.delete()
     assert problems == ()
     return deleted

@@ -11,7 +11,7 @@ from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import ChangesOption
 
-__all__ = ["choose_identity", "has_row_ids"]
+__all__ = ["choose_identity", "has_row_ids", "pipeline_identity"]
 
 _ROW_LINEAGE: Final = 3
 
@@ -49,6 +49,12 @@ def choose_identity(
         columns = schema.identifier_columns
         return Identity(policy="table", columns=columns, field_ids=_field_ids(columns, schema))
     return Identity(policy="row_id" if has_row_ids else "none")
+
+
+def pipeline_identity(pipeline: Pipeline, table: Table, schema: TableSchema) -> Identity:
+    """The identity if the pipeline begins now; see `choose_identity`."""
+    row_ids = has_row_ids(table, pipeline.computed_changes)
+    return choose_identity(pipeline.identifier_columns, schema, table=pipeline.table, has_row_ids=row_ids)
 
 
 def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchema) -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.identity_policy import choose_identity, delivered_columns, has_row_ids, kept_identity
+from icefloe.batch.open.identity_policy import delivered_columns, kept_identity, pipeline_identity
 from icefloe.batch.open.next_range import RequestedRange, backfill_id, is_emptied, next_range, plan_request, start_of
 from icefloe.batch.open.recorded_pipeline import pipeline_differences, refuse_other_coordination, refuse_other_meaning
 from icefloe.checkpoint.batch_spec import BatchSpec
@@ -147,8 +147,7 @@ def new_batch(
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     warnings: tuple[str, ...] = ()
     if view.pipeline is None:
-        row_ids = has_row_ids(session.table, pipeline.computed_changes)
-        identity = choose_identity(pipeline.identifier_columns, schema, table=pipeline.table, has_row_ids=row_ids)
+        identity = pipeline_identity(pipeline, session.table, schema)
     else:
         recorded = view.pipeline.identity
         identity, warnings = kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
@@ -249,10 +248,6 @@ class NextBatch:
     offset: OffsetRecord
     is_resumed: bool
 
-    def require_same_end(self) -> None:
-        """Raises if the last snapshot is another one now under the same id."""
-        self.table.history.require_same(self.offset.ending.cursor.snapshot)
-
 
 def next_batch(session: PipelineSession, *, view: CheckpointView | None = None, cores: int = 1) -> NextBatch | None:
     """The batch to work on: the open one with exactly its range, or the next one; None if there is nothing to do.
@@ -329,7 +324,7 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
         if opened is not None:
             resumed = _resumed(backfill, table, opened)
             if view.opened is None:
-                resumed.require_same_end()
+                table.history.require_same(opened.ending.cursor.snapshot)
             return resumed
         offset = new_batch(backfill, table, view, snapshots, cores)
         return NextBatch(session=backfill, table=table, offset=offset, is_resumed=False)

@@ -5,7 +5,7 @@ from typing import Self
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.claim_batch import fitted_to_sink, refuse_rows_without_key
-from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
+from icefloe.batch.open.identity_policy import pipeline_identity
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.make_plan import PlannedBatch, plan_of, refuse_excessive_scan
@@ -48,12 +48,7 @@ class TableCheck:
         """The identity of rows, which the sink accepts."""
         session, pipeline = self.session, self.session.pipeline
         with pipeline.with_lines():
-            chosen = choose_identity(
-                pipeline.identifier_columns,
-                self.schema(),
-                table=pipeline.table,
-                has_row_ids=has_row_ids(session.table, pipeline.computed_changes),
-            )
+            chosen = pipeline_identity(pipeline, session.table, self.schema())
             refuse_rows_without_key(session, chosen)
             return chosen
 

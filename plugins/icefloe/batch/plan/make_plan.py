@@ -151,7 +151,7 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
     with pipeline.with_lines():
         if offset.spec.up_to_snapshot_id is not None:
             batch.table.history.snapshot(offset.spec.up_to_snapshot_id)
-            batch.require_same_end()
+            batch.table.history.require_same(offset.ending.cursor.snapshot)
         planned = make_plan(batch.table, offset.spec, filter_text=pipeline.filter)
     plan = replace(
         planned.plan,

@@ -11,16 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.rows.memory_limit import RowLimit
-from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.node.machine import Machine
 from icefloe.shuffle.block_file import SpilledRows
 from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.extents import RangeExtents
 from icefloe.shuffle.fetch import fetch_blocks
-from icefloe.storage.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -106,30 +104,21 @@ class RowGroup(NamedTuple):
 class RangeRows:
     """The rows of one reduce range before they are consolidated; large partitions are divided on local disk."""
 
-    def __init__(
-        self,
-        store: Store,
-        extents: RangeExtents,
-        *,
-        shape: RowShape,
-        memory_bytes: int,  # of the task
-        machine: Machine | None = None,
-    ) -> None:
-        self._store = store
-        self._machine = machine
+    def __init__(self, folder: BatchFolder, extents: RangeExtents) -> None:
+        self._folder = folder
         self._extents = extents
-        self._schema = BlockRows.schema(shape.shuffled_schema)
-        self._shape = shape
-        self._fetch_bytes = max(1, memory_bytes // 8)
+        self._shape = folder.shape
+        self._schema = BlockRows.schema(folder.shape.shuffled_schema)
         # The map tasks checked each row too, perhaps with more memory than this task has.
-        self._bound = RowLimit(memory_bytes=memory_bytes)
+        self._bound = RowLimit(memory_bytes=folder.memory_bytes)
         # By identity hash, in whose order changes leave, as from one piece; one identity that is too large by row hash.
-        self._division = RowDivision(schema=self._schema, memory_bytes=memory_bytes)
+        self._division = RowDivision(schema=self._schema, memory_bytes=folder.memory_bytes)
 
     def groups(self) -> Iterator[RowGroup]:
         """Groups of rows: every row of an identity is in the same one."""
+        fetch_bytes, machine = max(1, self._folder.memory_bytes // 8), self._folder.machine
         blocks = fetch_blocks(
-            self._store, self._extents, self._schema, max_fetch_bytes=self._fetch_bytes, machine=self._machine
+            self._folder.store, self._extents, self._schema, max_fetch_bytes=fetch_bytes, machine=machine
         )
         for reduce_id, of_partition in groupby(blocks, key=lambda block: block.reduce_id):
             batches = self._checked(chain.from_iterable(block.batches for block in of_partition))

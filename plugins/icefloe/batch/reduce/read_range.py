@@ -76,16 +76,13 @@ def range_changes(
     """
     extents = batch_extents.of(range_id)
     expected = Sums(extents.ordinals)
-    rows = RangeRows(
-        folder.store, extents, shape=folder.shape, memory_bytes=folder.memory_bytes, machine=folder.machine
-    )
     num_partitions = folder.plan.num_partitions
     with CancelledRows(extents, num_partitions=num_partitions, memory_bytes=folder.memory_bytes) as cancelled:
         for some in load_moves(folder, batch_extents, range_id):
             expected.add_rows(some.row_hashes, some.change_ordinals, some.weights)
             cancelled.add(some)
         changes = GroupChanges(folder, staged, cancelled if folder.shape.is_identity_carried else None)
-        for group in rows.groups():
+        for group in RangeRows(folder, extents).groups():
             yield from changes.of(group)
     staged.sums.require(
         expected,

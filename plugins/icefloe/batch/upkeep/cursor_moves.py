@@ -10,7 +10,7 @@ from typing import Self
 from icefloe.batch.context.end_batch import BatchEnd, complete_unfinished_end
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.claim_batch import claim_places
-from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
+from icefloe.batch.open.identity_policy import pipeline_identity
 from icefloe.batch.open.recorded_pipeline import (
     pipeline_differences,
     pipeline_record,
@@ -60,13 +60,8 @@ class PipelineView:
 
     def chosen_identity(self, snapshot_id: int | None) -> Identity:
         """The identity if the pipeline begins now."""
-        pipeline, table = self.session.pipeline, self.session.table
-        return choose_identity(
-            pipeline.identifier_columns,
-            TableSchema.at(table.metadata, snapshot_id),
-            table=pipeline.table,
-            has_row_ids=has_row_ids(table, pipeline.computed_changes),
-        )
+        table = self.session.table
+        return pipeline_identity(self.session.pipeline, table, TableSchema.at(table.metadata, snapshot_id))
 
     def offset(
         self, outcome: BatchOutcome, snapshot_id: int | None, identity: Identity, record: PipelineRecord | None

@@ -95,18 +95,19 @@ class _Owner:
     backfill_id: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Survey:
     """The result of a look at a storage."""
 
-    leftovers: tuple[Leftover, ...] = ()
-    problems: tuple[IcefloeError, ...] = ()  # places that could not be read; their files are left alone
-    notes: tuple[str, ...] = ()
-    places: tuple[Store, ...] = ()  # writers may have died there in the middle of a file
+    leftovers: list[Leftover] = field(default_factory=list)
+    problems: list[IcefloeError] = field(default_factory=list)  # places that could not be read are left alone
+    notes: list[str] = field(default_factory=list)
+    # By URL, and that of the checkpoint. Writers may have died there in the middle of a file.
+    places: dict[tuple[str, str], Store] = field(default_factory=dict)
 
     def delete(self) -> tuple[int, tuple[IcefloeError, ...]]:
         """Deletes the leftovers; returns the number of files, and the errors. An error stops one leftover only."""
-        deletions = [each.delete for each in self.leftovers] + [each.remove_unfinished for each in self.places]
+        deletions = [each.delete for each in self.leftovers] + [each.remove_unfinished for each in self.places.values()]
         deleted: list[int] = []
         problems: list[IcefloeError] = []
         for delete in deletions:
@@ -148,25 +149,16 @@ def survey_storage(
         environ=environ,
     )
     look.look()
-    return Survey(
-        leftovers=tuple(look.leftovers),
-        problems=tuple(look.problems),
-        notes=tuple(look.notes),
-        places=tuple(look.places.values()),
-    )
+    return look
 
 
 @dataclass(slots=True, kw_only=True)
-class _Look:
+class _Look(Survey):
     storage_url: str
     age: timedelta
     open_place: Callable[[str], Store]  # with the credentials of storage and checkpoint
     open_sink_place: Callable[[str], Store]
     environ: Mapping[str, str]
-    leftovers: list[Leftover] = field(default_factory=list)
-    problems: list[IcefloeError] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    places: dict[tuple[str, str], Store] = field(default_factory=dict)  # by URL, and that of the checkpoint
 
     def look(self) -> None:
         """Looks at the folders below ``shuffle/``, and at the places that their checkpoints name."""

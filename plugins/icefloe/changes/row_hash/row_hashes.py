@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, overload
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -126,15 +126,7 @@ class RowHashes:
     def __len__(self) -> int:
         return len(self.high)
 
-    @overload
-    def __getitem__(self, place: int) -> int: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> "RowHashes": ...
-
-    def __getitem__(self, place: int | slice) -> "int | RowHashes":
-        if isinstance(place, slice):
-            return RowHashes(self.high[place], self.low[place])
+    def __getitem__(self, place: int) -> int:
         return int(self.high[place]) << 64 | int(self.low[place])
 
     def take(self, positions: NDArray[np.integer]) -> "RowHashes":
