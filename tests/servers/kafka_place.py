@@ -74,7 +74,8 @@ class KafkaPlace:
     def events(self) -> list[tuple[Any, ...]]:
         """Operation, row before and row after of each event, by partition and offset."""
         values = [json.loads(message.value) for message in self.messages() if message.value is not None]
-        return [(value["op"], _id(value["before"]), _id(value["after"])) for value in values]
+        images = ("before", "after")
+        return [(value["op"], *(value[each] and value[each]["id"] for each in images)) for value in values]
 
     def ids(self) -> list[int]:
         """The ids of rows that came, sorted."""
@@ -105,7 +106,3 @@ def deliver_all(sink: KafkaSink, staged: Staged) -> list[PartDelivery]:
     deliveries = [sink.deliver(staged.batch, begun, part) for part in staged.staged]
     sink.finish(staged.batch, begun, deliveries)
     return deliveries
-
-
-def _id(image: dict[str, Any] | None) -> int | None:
-    return None if image is None else image["id"]

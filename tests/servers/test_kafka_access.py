@@ -9,6 +9,7 @@ import pytest
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.kafka.kafka_sink import KafkaSink, open_kafka_sink
+from icefloe.storage.location import open_store
 from servers.conftest import or_skip
 from servers.kafka_place import NUMBERS, deliver_all
 from sinks.kafka.staged_changes import CHANGES, FLIGHTS, inserts
@@ -57,7 +58,7 @@ def delivering(topic: str) -> list[Right]:
 
 def sink_of(topic: str, extra: dict[str, Any]) -> KafkaSink:
     options = {"topic": topic, "partitions": 2, "transaction_seconds": 10}
-    return open_kafka_sink(options, connection={"extra": extra}, open_store=_no_store)
+    return open_kafka_sink(options, connection={"extra": extra}, open_store=open_store)
 
 
 def live(sink: KafkaSink) -> int:
@@ -131,7 +132,3 @@ def test_a_way_in_that_is_wrong_is_named(
         sink.check()
     sink.close()
     assert broker.password not in repr(refused.getrepr(chain=True))
-
-
-def _no_store(url: str) -> Any:
-    raise AssertionError(url)

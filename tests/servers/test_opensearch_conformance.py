@@ -1,26 +1,23 @@
 """The suite for sinks of other packages, over the real search cluster."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from opensearchpy.exceptions import ConnectionError as LostConnectionError
 
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.testing.arrival_cases import ArrivalCases
 from icefloe.testing.conformance import InterruptionCases, SinkConformance
 from icefloe.testing.processes import OutwardCalls
-from icefloe.testing.sink_under_test import SinkUnderTest
-from icefloe.testing.staged_history import Row
 from servers.opensearch_place import OpenSearchPlace
+from sinks.opensearch.sinks import SuiteOfIndexes
 from support.servers.opensearch import OpenSearch
 
 pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(1800)]
 
 
-class SinkOverCluster(SinkUnderTest):
-    deletes = "soft"
+class SinkOverCluster(SuiteOfIndexes):
     step = 13
 
     @pytest.fixture(autouse=True)
@@ -42,20 +39,11 @@ class SinkOverCluster(SinkUnderTest):
         client.transport = calls.watch(client.transport, only=("perform_request",))
         return sink
 
-    def poison_row(self, _key: int) -> Row | None:
-        return {"word": "x" * 2**21}
-
     @contextmanager
     def refusing(self, destination: OpenSearchPlace) -> Iterator[bool]:
         with self.monkeypatch.context() as patch, destination.broken_circuit():
             patch.setenv(PATIENCE_VARIABLE, "2")
             yield True
-
-    def places(self, calls: int) -> Iterable[int]:
-        return range(calls // 2 % self.step, calls, self.step)
-
-    def lost_connection(self) -> Exception:
-        return LostConnectionError("N/A", "the connection broke", OSError())
 
 
 class TestSoftDeletesOverCluster(SinkOverCluster, SinkConformance):

@@ -7,12 +7,6 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import CLAIM
-from icefloe.storage.location import open_store
-
-
-@pytest.fixture
-def store(tmp_path):
-    return open_store((tmp_path / "changes").as_uri())
 
 
 def claim(store, owner: str, *, only_looks: bool = False) -> None:

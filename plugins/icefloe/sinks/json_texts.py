@@ -51,12 +51,12 @@ def row_texts(rows: pa.RecordBatch, form: JsonForm) -> pa.Array:
     return object_texts(members, len(rows))
 
 
-def object_texts(members: Sequence[tuple[str, pa.Array | pa.Scalar]], rows: int) -> pa.Array:
+def object_texts(members: Sequence[tuple[str, pa.Array | str]], rows: int) -> pa.Array:
     """JSON objects of named JSON texts."""
-    pieces: list[pa.Array | pa.Scalar] = []
+    pieces: list[pa.Array | str] = []
     for place, (name, texts) in enumerate(members):
-        pieces += [_text(f"{',' if place else '{'}{json.dumps(name, ensure_ascii=False)}:"), texts]
-    return joined(*pieces, _text("}")) if pieces else pa.repeat(_text("{}"), rows)
+        pieces += [f"{',' if place else '{'}{json.dumps(name, ensure_ascii=False)}:", texts]
+    return joined(*pieces, "}") if pieces else pa.repeat(_text("{}"), rows)
 
 
 def json_texts(column: pa.Array, form: JsonForm, *, name: str) -> pa.Array:
@@ -88,9 +88,9 @@ def value_texts(values: pa.Array) -> pa.Array:
     return values.cast(TEXT)
 
 
-def joined(*pieces: pa.Array | pa.Scalar) -> pa.Array:
+def joined(*pieces: pa.Array | str) -> pa.Array:
     """Concatenated texts; null if one of them is."""
-    return pc.binary_join_element_wise(*pieces, _text(""))
+    return pc.binary_join_element_wise(*(_text(each) if isinstance(each, str) else each for each in (*pieces, "")))
 
 
 def escaped_texts(texts: pa.Array) -> pa.Array:
@@ -163,7 +163,7 @@ def moment_texts(moments: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         # The text of an instant must not depend on the zone that a column is shown in.
         texts = moment_texts(moments.view(pa.timestamp(kind.unit)))
-        return joined(texts, _text("Z"))
+        return joined(texts, "Z")
     texts = pc.replace_substring(moments.cast(TEXT), " ", "T")
     # Arrow has no text for years beyond 32767, which Spark writes: it gives "<value out of range: 106751991>".
     is_beyond = pc.fill_null(pc.starts_with(texts, "<"), False)
@@ -231,15 +231,15 @@ def _map_texts(column: pa.MapArray, form: JsonForm, name: str) -> pa.Array:
     if form is JsonForm.DOCUMENT:
         return _list_texts(column, lengths, object_texts([("key", named), ("value", values)], len(keys)), "[", "]")
     if is_text_type(keys.type):
-        return _list_texts(column, lengths, joined(named, _text(":"), values), "{", "}")
+        return _list_texts(column, lengths, joined(named, ":", values), "{", "}")
     # As Kafka Connect's converter has keys that are no text.
-    return _list_texts(column, lengths, joined(_text("["), named, _text(","), values, _text("]")), "[", "]")
+    return _list_texts(column, lengths, joined("[", named, ",", values, "]"), "[", "]")
 
 
 def _list_texts(column: pa.Array, lengths: NDArray[np.int64], values: pa.Array, opening: str, closing: str) -> pa.Array:
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
     lists = pa.LargeListArray.from_arrays(offsets, values)
-    texts = joined(_text(opening), pc.binary_join(lists, _text(",")), _text(closing))
+    texts = joined(opening, pc.binary_join(lists, _text(",")), closing)
     return pc.if_else(column.is_valid(), texts, pa.scalar(None, TEXT))
 
 
@@ -250,7 +250,7 @@ def _each(column: pa.Array, write: Callable[[Any], str]) -> pa.Array:
 
 
 def _quote(texts: pa.Array) -> pa.Array:
-    return joined(_text('"'), texts, _text('"'))
+    return joined('"', texts, '"')
 
 
 def _text(text: str) -> pa.Scalar:

@@ -13,6 +13,7 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.kafka.kafka_sink import KafkaSink, open_kafka_sink
 from icefloe.sinks.kafka.schemas import AvroRegistry
+from icefloe.storage.location import open_store
 from support.fakes.answering_server import answering_server
 
 SECRET = "registry-s3cr3t"
@@ -28,11 +29,7 @@ def sink_with(url: str, **settings: Any) -> KafkaSink:
         "schema_registry": {"url": url},
     }
     extra = {f"schema.registry.{name}": value for name, value in {"max.retries": 0, **settings}.items()}
-    return open_kafka_sink(options, connection={"extra": extra}, open_store=_no_store)
-
-
-def _no_store(url: str) -> Any:
-    raise AssertionError(url)
+    return open_kafka_sink(options, connection={"extra": extra}, open_store=open_store)
 
 
 @pytest.mark.parametrize(

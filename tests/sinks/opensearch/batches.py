@@ -1,7 +1,8 @@
 """Small proven batches of a table with an id and a name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -38,12 +39,8 @@ def change_rows(types: Sequence[str], rows: pa.RecordBatch, ordinal: int = 0) ->
 
 def part(*batches: pa.RecordBatch, number: int = 0) -> StagedPart:
     """A part with these changes."""
-
-    def read() -> Iterator[pa.RecordBatch]:
-        return iter(batches)
-
     rows = sum(each.num_rows for each in batches)
-    return StagedPart(number=number, first_row=0, rows=rows, size_bytes=0, read=read)
+    return StagedPart(number=number, first_row=0, rows=rows, size_bytes=0, read=partial(iter, batches))
 
 
 def proven(number: int, schema: pa.Schema = PEOPLE, identity: tuple[str, ...] = ("id",), **more: Any) -> ProvenBatch:

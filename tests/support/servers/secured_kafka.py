@@ -70,7 +70,7 @@ class SecuredKafka(Kafka):
         for done in self.admin.alter_user_scram_credentials([upsertion]).values():
             done.result()
         # The controller has it now; the broker, which asks for it, hears of it a moment later.
-        while USER not in self._scram_users():
+        while USER not in self.admin.describe_user_scram_credentials().result():
             pass
         return self
 
@@ -102,9 +102,6 @@ class SecuredKafka(Kafka):
 
     def _knows(self, binding: AclBinding) -> bool:
         return bool(self.admin.describe_acls(_only(binding)).result())
-
-    def _scram_users(self) -> set[str]:
-        return set(self.admin.describe_user_scram_credentials().result())
 
     def ways_in(self) -> dict[str, dict[str, Any]]:
         """Settings of librdkafka for each way in, as the extra of a connection has them."""

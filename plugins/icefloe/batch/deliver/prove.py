@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +24,7 @@ from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import StepKind
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import OutputOption, SummaryMismatchOption
-from icefloe.shuffle.committed_output import MapOutputRecord, MissingMapOutputError
+from icefloe.shuffle.committed_output import MapOutputRecord
 from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.change_files import ChangeFiles
@@ -33,6 +33,7 @@ from icefloe.sinks.manifest import BatchSummary, CommitMessage, DamagedPartsErro
 __all__ = ["OutputMode", "proven_batch", "staged_parts"]
 
 logger = logging.getLogger(__name__)
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,31 +218,29 @@ def staging_phase(plan: Plan) -> Phase:
 
 
 def _records(folder: BatchFolder) -> list[MapOutputRecord]:
-    plan = folder.plan
-    try:
-        return folder.map_outputs.records(range(plan.num_map_tasks))
-    except MissingMapOutputError as error:
-        missing = error.map_ids
-        raise UnfinishedTasksError.at(
-            staging_phase(plan),
-            f"{len(missing)} of {plan.num_map_tasks} map tasks of batch {plan.batch_number} have no valid output (the "
-            f"first: {missing[0]})",
-            then="only those run again",
-        ) from error
+    map_ids = range(folder.plan.num_map_tasks)
+    found = [state.record for state in folder.map_outputs.states(map_ids)]
+    return _all(folder, found, map_ids, what="map tasks", fault="have no valid output")
 
 
 def _results(folder: BatchFolder) -> list[RangeResult]:
-    ranges = [each.range_id for each in load_coalesce_plan(folder).ranges]
-    found = RangeResult.load_all(folder.store, ranges)
-    missing = [range_id for range_id, result in zip(ranges, found, strict=True) if result is None]
+    range_ids = [each.range_id for each in load_coalesce_plan(folder).ranges]
+    found = RangeResult.load_all(folder.store, range_ids)
+    return _all(folder, found, range_ids, what="ranges", fault="have not been read")
+
+
+def _all(
+    folder: BatchFolder, found: Sequence[_Found | None], numbers: Sequence[int], *, what: str, fault: str
+) -> list[_Found]:
+    missing = [number for number, each in zip(numbers, found, strict=True) if each is None]
     if missing:
         raise UnfinishedTasksError.at(
             staging_phase(folder.plan),
-            f"{len(missing)} of {len(found)} ranges of batch {folder.plan.batch_number} have not been read (the first: "
+            f"{len(missing)} of {len(found)} {what} of batch {folder.plan.batch_number} {fault} (the first: "
             f"{missing[0]})",
             then="only those run again",
         )
-    return [result for result in found if result is not None]
+    return [each for each in found if each is not None]
 
 
 def _merged(sums: Iterable[Sequence[OrdinalSums]]) -> Sums:

@@ -30,8 +30,8 @@ from icefloe.sinks.kafka.schemas import PREFIX, AvroRegistry, AvroSchema, avro_s
 from icefloe.sinks.sink import SchemaOf
 
 _NOTHING: Final = pa.scalar(None, TEXT)
-_NULL: Final = pa.scalar("null", TEXT)
-_Texts: TypeAlias = pa.Array | pa.Scalar
+_NULL: Final = "null"
+_Texts: TypeAlias = pa.Array | str
 _OPERATIONS: Final[Mapping[int, str]] = {ChangeType.INSERT: "c", ChangeType.DELETE: "d", ChangeType.UPDATE_AFTER: "u"}
 
 
@@ -124,14 +124,14 @@ class Encoder:
             ChangeColumns.ORDINAL: pa.array([0], pa.int32()),
         }
         sources = row_texts(source_rows(self._batch, pa.record_batch(change)), self._form)
-        return self._messages("value", _envelopes(_NULL, _NULL, sources, _text('"t"'), _NULL))[0]
+        return self._messages("value", _envelopes(_NULL, _NULL, sources, '"t"', _NULL))[0]
 
     def _events(self, events: EventRows) -> pa.Array:
         images = row_texts(self._batch.shown_rows(events.rows), self._form)
         sources = row_texts(source_rows(self._batch, events.rows), self._form).take(pa.array(events.positions))
         kinds = ["r" if self._batch.is_load else _OPERATIONS.get(kind, "") for kind in ChangeType]
         operations = pa.array([f'"{each}"' for each in kinds], TEXT)
-        number, orders = _text(f'"{self._batch.batch_number}"'), pa.array(events.orders).cast(TEXT)
+        number, orders = f'"{self._batch.batch_number}"', pa.array(events.orders).cast(TEXT)
         transactions = object_texts(
             [("id", number), ("total_order", orders), ("data_collection_order", orders)], len(orders)
         )
@@ -174,7 +174,7 @@ class _Writer:
 
 def _envelopes(before: _Texts, after: _Texts, sources: pa.Array, operations: _Texts, transactions: _Texts) -> pa.Array:
     now = time_ns()
-    times = [(name, _text(str(now // unit))) for name, unit in (("ts_ms", 10**6), ("ts_us", 10**3), ("ts_ns", 1))]
+    times = [(name, str(now // unit)) for name, unit in (("ts_ms", 10**6), ("ts_us", 10**3), ("ts_ns", 1))]
     images = [("before", before), ("after", after), ("source", sources), ("op", operations)]
     return object_texts([*images, *times, ("transaction", transactions)], len(sources))
 
@@ -264,7 +264,3 @@ def batch_of(message: Message) -> int:
 def is_change(message: Message) -> bool:
     """True for messages of this sink, except truncations."""
     return any(name == BATCH_HEADER for name, _ in message.headers() or [])
-
-
-def _text(text: str) -> pa.Scalar:
-    return pa.scalar(text, TEXT)

@@ -66,11 +66,11 @@ def bulk_lines(ids: pa.Array, bodies: pa.Array, version: int) -> pa.Array:
     """The lines of operations; a null document is deleted."""
     # A delete of our own version that comes again is harmless, and by `external_gte` it is no conflict: so a conflict
     # of a delete always means that the document is of a later batch.
-    index = pa.scalar(f'","version":{version},"version_type":"external"}}}}\n', TEXT)
-    delete = pa.scalar(f'","version":{version},"version_type":"external_gte"}}}}\n', TEXT)
+    index = f'","version":{version},"version_type":"external"}}}}\n'
+    delete = f'","version":{version},"version_type":"external_gte"}}}}\n'
     escaped = escaped_texts(ids)
-    indexed = joined(pa.scalar('{"index":{"_id":"', TEXT), escaped, index, bodies, pa.scalar("\n", TEXT))
-    deleted = joined(pa.scalar('{"delete":{"_id":"', TEXT), escaped, delete)
+    indexed = joined('{"index":{"_id":"', escaped, index, bodies, "\n")
+    deleted = joined('{"delete":{"_id":"', escaped, delete)
     return pc.coalesce(indexed, deleted)
 
 
