@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyiceberg.schema import Schema, prune_columns
+from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import NestedField, StructType
 from pyroaring import BitMap64
@@ -21,7 +21,7 @@ from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import is_local
 from icefloe.iceberg.data_file import DataFile, DeleteFile, FileContent
 from icefloe.iceberg.files.reader import FileReader
-from icefloe.iceberg.schemas.column_paths import optional_fields, struct_paths
+from icefloe.iceberg.schemas.column_paths import optional_fields
 from icefloe.iceberg.schemas.table_schema import TableSchema, covering_schema, schemas_before
 from icefloe.storage.requests import map_parallel
 
@@ -44,9 +44,8 @@ def equality_schema(
     before = schemas_before(metadata, snapshot_ids)
     others = [schema for schema in metadata.schemas if schema not in before]
     for schema in (*(covering_schema(each, before) for each in _newest_first(before)), *_newest_first(others)):
-        found = prune_columns(schema, missing & struct_paths(schema).keys())
-        fields = _merged(fields, found.fields)
-        missing -= set(found.field_ids)
+        fields = _merged(fields, schema.fields, missing)
+        missing -= set(Schema(*fields).field_ids)
     if missing:
         raise TerminalError(
             f"equality delete files of the table at {metadata.location} name field {min(missing)}, which no schema of "
@@ -59,12 +58,16 @@ def _newest_first(schemas: Iterable[Schema]) -> list[Schema]:
     return sorted(schemas, key=lambda schema: schema.schema_id, reverse=True)
 
 
-def _merged(fields: Sequence[NestedField], others: Sequence[NestedField]) -> list[NestedField]:
+def _merged(fields: Iterable[NestedField], others: Iterable[NestedField], wanted: Collection[int]) -> list[NestedField]:
+    """The fields, and those of the others that are wanted, nested ones in their structs."""
     merged = {field.field_id: field for field in fields}
     for other in others:
-        field = merged.get(other.field_id, other)
-        inner = _merged(_children(field), _children(other))
-        merged[other.field_id] = field.model_copy(update={"field_type": StructType(*inner)}) if inner else field
+        known = merged.get(other.field_id)
+        inner = _merged(_children(known) if known else (), _children(other), wanted)
+        if other.field_id in wanted:
+            merged[other.field_id] = other
+        elif inner:
+            merged[other.field_id] = (known or other).model_copy(update={"field_type": StructType(*inner)})
     return list(merged.values())
 
 
