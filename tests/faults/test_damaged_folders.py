@@ -45,24 +45,6 @@ def flip(shuffle: Path, chosen: Path) -> None:
 DAMAGES: list[Callable[[Path, Path], None]] = [delete_all, delete, empty, cut, flip]
 
 
-def damage_at(name: str, number: int, damage: Callable[[Path, Path], None], folder: Path, states: TableStates) -> str:
-    """The operation before which the folder of the batch was damaged."""
-    place = SCENARIOS[name].place(folder / f"{name}{number}", states)
-    shuffle = place.folder / "storage/shuffle"
-    with gated_stores():
-        late = GatedRun(number, place.deliver)
-        is_stopped = late.is_stopped()
-        files = sorted(path for path in shuffle.rglob("*") if path.is_file()) if is_stopped else []
-        chosen = random.Random(number).choice(files) if files else None
-        if chosen is not None:
-            damage(shuffle, chosen)
-        error = late.finish()
-    assert isinstance(error, IcefloeError | None), (late.where, chosen, error)
-    follow_advice(place, error)
-    place.require_exact(is_swept=True)
-    return late.where
-
-
 def follow_advice(place: Place, error: IcefloeError | None) -> None:
     """Runs again, and does what a final error says: which task to run, or what to delete."""
     for _ in range(MOST_RUNS):
@@ -84,4 +66,16 @@ def follow_advice(place: Place, error: IcefloeError | None) -> None:
 def test_a_folder_that_is_damaged_at_some_document_costs_a_run_at_most(
     damage: Callable[[Path, Path], None], number: int, tmp_path: Path, states: TableStates
 ) -> None:
-    damage_at("changes", number, damage, tmp_path, states)
+    place = SCENARIOS["changes"].place(tmp_path / "changes", states)
+    shuffle = place.folder / "storage/shuffle"
+    with gated_stores():
+        late = GatedRun(number, place.deliver)
+        is_stopped = late.is_stopped()
+        files = sorted(path for path in shuffle.rglob("*") if path.is_file()) if is_stopped else []
+        chosen = random.Random(number).choice(files) if files else None
+        if chosen is not None:
+            damage(shuffle, chosen)
+        error = late.finish()
+    assert isinstance(error, IcefloeError | None), (late.where, chosen, error)
+    follow_advice(place, error)
+    place.require_exact(is_swept=True)

@@ -21,12 +21,12 @@ from icefloe.flow import Phase
 from support.fakes.rest_server import rest_server
 from support.pipelines.replay import replayed, table_rows
 from support.pipelines.workshop import Workshop
-from support.pipelines.workspace import Workspace, icefloe
+from support.pipelines.workspace import ROOT, Workspace, icefloe
 from support.tables.avro_writing import record, write_avro
 from support.tables.events import SCHEMA
 from support.tables.written_deletes import write_deletion_vector
 
-pytestmark = [pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
 
 ROWS: Final = 101_000_000
 EVERY: Final = 1_000
@@ -157,8 +157,6 @@ def test_a_load_and_a_replaced_vector_of_100_million_positions_take_the_memory_o
     assert changed["route"] == "shuffle"
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
-
 COLUMNS = ("id", "value", "word")
 
 
@@ -229,7 +227,6 @@ def test_an_identity_larger_than_memory_is_delivered_within_it(tmp_path: Path) -
     assert counts == [IDENTITY_ROWS, IDENTITY_ROWS, 0, 0]
 
 
-ROOT: Final = Path(__file__).parents[2]
 ABOVE_TASK_BYTES: Final = 512 << 20
 """What a process may take in addition to `shuffle.memory_bytes`: the interpreter, its libraries, and what they hold."""
 

@@ -27,15 +27,11 @@ def silent(_: NodeConfig, connection: socket.socket) -> socket.socket:
 
 
 def a_handshake(config: NodeConfig, connection: socket.socket) -> socket.socket:
-    return tls_of(config).wrap_socket(connection, server_hostname="127.0.0.1")
-
-
-def tls_of(config: NodeConfig) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(config.authority))
     context.set_alpn_protocols(["h2"])
     assert config.certificate is not None
     context.load_cert_chain(config.certificate)
-    return context
+    return context.wrap_socket(connection, server_hostname="127.0.0.1")
 
 
 def is_ended(connection: socket.socket) -> bool:

@@ -13,6 +13,13 @@ SECRET = "Zq7pL+9w/x&Vt2=kJ%mN5"
 PLAIN = "xhq8v2-Lk7TnWz3RbYd5"
 """Stands where a URL must stay one."""
 QUOTED = "Zq7pL%2B9w%2Fx%26Vt2%3DkJ%25mN5"
+GOOD_STORE = {
+    "access_key_id": "AKIA0000",
+    "secret_access_key": "none-of-it",
+    "region": "us-east-1",
+    "endpoint": "{closed}",
+    "allow_http": "true",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,24 +50,14 @@ def rest(name: str, mode: str = "401", *, secrets: Sequence[str] = (SECRET,), **
 
 
 def s3(name: str, *, secrets: Sequence[str] = (SECRET,), **options: str) -> Case:
-    good = {
-        "access_key_id": "AKIA0000",
-        "secret_access_key": "none-of-it",
-        "region": "us-east-1",
-        "endpoint": "{closed}",
-        "allow_http": "true",
-    }
-    return Case(name=name, storage={**good, **options}, secrets=secrets)
+    return Case(name=name, storage={**GOOD_STORE, **options}, secrets=secrets)
 
 
 def table(name: str, *, secrets: Sequence[str] = (SECRET,), **options: str) -> Case:
     """A store at a closed port, and the table that coordinates it."""
     good = {
-        "access_key_id": "AKIA0000",
-        "secret_access_key": "none-of-it",
-        "region": "us-east-1",
+        **GOOD_STORE,
         "endpoint": "{server}/404",
-        "allow_http": "true",
         "coordination": "dynamodb://icefloe",
         "dynamodb_endpoint": "{server}",
         "dynamodb_allow_http": "true",

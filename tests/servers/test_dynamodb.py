@@ -15,7 +15,7 @@ from icefloe.errors import TerminalError
 from icefloe.storage import location
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
-from storage.contract import StoreContract
+from storage.contract import Memory, StoreContract
 from storage.table_contract import Attributes, Both, table_client
 from support.pipelines.workspace import Workspace, icefloe
 from support.servers.careless_store import careless_store
@@ -50,7 +50,7 @@ class TestCoordinated(StoreContract):
 
     @pytest.fixture
     def behind(self, dynamodb: Dynamodb, bucket: str) -> Both:
-        objects = location._memory_root(bucket)
+        objects = Memory(location._memory_root(bucket))
         return Both(Attributes(table_client(dynamodb.access), TABLE, f"memory://{bucket}", objects=objects), objects)
 
 

@@ -5,7 +5,9 @@ import threading
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 
+import obstore
 import pytest
+from obstore.store import MemoryStore
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
@@ -35,6 +37,26 @@ class Behind(ABC):
 
     @abstractmethod
     def keys(self) -> set[str]: ...
+
+
+class Memory(Behind):
+    """Objects in this process."""
+
+    def __init__(self, objects: MemoryStore, prefix: str = "") -> None:
+        self._objects = objects
+        self._prefix = prefix
+
+    def read(self, key: str) -> bytes | None:
+        try:
+            return bytes(obstore.get(self._objects, self._prefix + key).bytes())
+        except FileNotFoundError:
+            return None
+
+    def write(self, key: str, data: bytes) -> None:
+        obstore.put(self._objects, self._prefix + key, data)
+
+    def keys(self) -> set[str]:
+        return {found["path"].removeprefix(self._prefix) for found in obstore.list(self._objects).collect()}
 
 
 class StoreContract:

@@ -7,11 +7,9 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-import obstore
 from botocore.session import Session
-from obstore.store import MemoryStore
 
-from storage.contract import Behind
+from storage.contract import Behind, Memory
 
 CHUNK = 350 * 2**10
 
@@ -36,7 +34,7 @@ def table_client(access: Mapping[str, str]) -> Any:
 class Attributes(Behind):
     """Items as docs/developers/formats.md describes them."""
 
-    def __init__(self, client: Any, table: str, place: str, prefix: str = "", objects: MemoryStore | None = None):
+    def __init__(self, client: Any, table: str, place: str, prefix: str = "", objects: Memory | None = None):
         self._client, self._table, self._place, self._prefix = client, table, place, prefix
         self._objects = objects
 
@@ -81,10 +79,7 @@ class Attributes(Behind):
 
     def _large(self, name: str, size: int) -> bytes | None:
         if self._objects is not None:
-            try:
-                return bytes(obstore.get(self._objects, name).bytes())
-            except FileNotFoundError:
-                return None
+            return self._objects.read(name)
         chunks = [self._item(f"{self._place}#chunks", f"{name}/{number:06d}") for number in range(-(-size // CHUNK))]
         return None if None in chunks else b"".join(chunk["value"]["B"] for chunk in chunks if chunk)
 
@@ -98,24 +93,18 @@ class Attributes(Behind):
 class Both(Behind):
     """A table and the objects that it coordinates."""
 
-    def __init__(self, table: Attributes, objects: MemoryStore) -> None:
+    def __init__(self, table: Attributes, objects: Memory) -> None:
         self._table, self._objects = table, objects
 
     def read(self, key: str) -> bytes | None:
         found = self._table.read(key)
-        if found is not None:
-            return found
-        try:
-            return bytes(obstore.get(self._objects, key).bytes())
-        except FileNotFoundError:
-            return None
+        return self._objects.read(key) if found is None else found
 
     def write(self, key: str, data: bytes) -> None:
-        obstore.put(self._objects, key, data)
+        self._objects.write(key, data)
 
     def keys(self) -> set[str]:
-        objects = {found["path"] for found in obstore.list(self._objects).collect()}
-        items = self._table.keys()
+        objects, items = self._objects.keys(), self._table.keys()
         large = {name for name in objects if name.rpartition("~")[0] in items}
         assert not items & objects, "a key with two homes"
         return items | objects - large

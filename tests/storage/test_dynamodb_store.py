@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import pytest
 from botocore import retryhandler
-from obstore.store import MemoryStore
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.patience import silence_of
@@ -18,7 +17,7 @@ from icefloe.storage.dynamodb_items import Item, Items
 from icefloe.storage.location import open_store
 from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.store import Store
-from storage.contract import StoreContract
+from storage.contract import Memory, StoreContract
 from storage.table_contract import Attributes, Both, partition, table_client
 from support.servers.table_server import SECRET, Table, table_server
 
@@ -50,7 +49,7 @@ class TestCoordinated(StoreContract):
 
     @pytest.fixture
     def behind(self, table: Table, bucket: str):
-        objects: MemoryStore = location._memory_root(bucket)
+        objects = Memory(location._memory_root(bucket))
         items = Attributes(table_client(table.access), "icefloe", f"memory://{bucket}", objects=objects)
         return Both(items, objects)
 

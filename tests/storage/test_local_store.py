@@ -37,14 +37,12 @@ def store(folder: Path):
     return open_store(folder.as_uri())
 
 
-def started(tmp_path: Path, folder: Path) -> subprocess.Popen[bytes]:
-    source = tmp_path / "source"
-    source.write_bytes(bytes(3_000_000))
-    return subprocess.Popen([sys.executable, "-c", DIES_AS_IT_WRITES, folder.as_uri(), str(source)], env=ENVIRON)
-
-
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def fail(*_: object, **__: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def age(path: Path) -> None:
@@ -53,7 +51,9 @@ def age(path: Path) -> None:
 
 
 def test_the_file_of_a_killed_put_is_hidden_and_a_later_write_in_its_folder_removes_it(tmp_path, folder, store):
-    started(tmp_path, folder).wait()
+    source = tmp_path / "source"
+    source.write_bytes(bytes(3_000_000))
+    subprocess.run([sys.executable, "-c", DIES_AS_IT_WRITES, folder.as_uri(), str(source)], env=ENVIRON)
     [left] = names(folder)
     assert (folder / "batch=0" / left).stat().st_size == 3_000_000
     assert left.startswith(".part-00000.parquet.")
@@ -84,10 +84,6 @@ def test_a_writer_whose_file_was_removed_gets_an_error_and_nothing_appears(folde
 @pytest.mark.parametrize("operation", ["put", "create"])
 def test_a_value_whose_sync_fails_is_discarded_and_the_call_fails(folder, store, monkeypatch, operation):
     store.put("kept", b"value")
-
-    def fail(_: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(IcefloeError, match="Input/output error"):
         getattr(store, operation)("new" if operation == "create" else "kept", b"other")
@@ -96,9 +92,6 @@ def test_a_value_whose_sync_fails_is_discarded_and_the_call_fails(folder, store,
 
 
 def test_a_file_that_its_writer_could_not_remove_has_no_living_writer(folder, store, monkeypatch):
-    def fail(*_, **__):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     with monkeypatch.context() as broken:
         broken.setattr(os, "unlink", fail)
         store.create("a/b", b"value")
@@ -116,7 +109,8 @@ def test_short_writes_go_on_where_they_stopped(store, monkeypatch):
     assert store.get("key") == bytes(range(256))
 
 
-def refuse_to_sync_folders(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.EBADF], ids=errno.errorcode.get)
+def test_a_folder_that_the_file_system_cannot_sync_is_no_error(store, monkeypatch, code):
     fsync = os.fsync
 
     def refuse_folders(descriptor: int) -> None:
@@ -125,11 +119,6 @@ def refuse_to_sync_folders(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", refuse_folders)
-
-
-@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.EBADF], ids=errno.errorcode.get)
-def test_a_folder_that_the_file_system_cannot_sync_is_no_error(store, monkeypatch, code):
-    refuse_to_sync_folders(monkeypatch, code)
     assert store.create("a/b", b"1")
 
 

@@ -17,7 +17,7 @@ from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import coalesce_ranges, cut_ranges
 from icefloe.storage.store_errors import StorePlace
-from storage.contract import Behind, StoreContract
+from storage.contract import Behind, Memory, StoreContract
 from support.missing import missing
 
 
@@ -35,24 +35,6 @@ class Folder(Behind):
 
     def keys(self) -> set[str]:
         return {file.relative_to(self._folder).as_posix() for file in self._folder.rglob("*") if file.is_file()}
-
-
-class Memory(Behind):
-    def __init__(self, objects: MemoryStore, prefix: str = "") -> None:
-        self._objects = objects
-        self._prefix = prefix
-
-    def read(self, key: str) -> bytes | None:
-        try:
-            return bytes(obstore.get(self._objects, self._prefix + key).bytes())
-        except FileNotFoundError:
-            return None
-
-    def write(self, key: str, data: bytes) -> None:
-        obstore.put(self._objects, self._prefix + key, data)
-
-    def keys(self) -> set[str]:
-        return {found["path"].removeprefix(self._prefix) for found in obstore.list(self._objects).collect()}
 
 
 class TestLocalDisk(StoreContract):
