@@ -96,7 +96,7 @@ def validate(arguments: Namespace, screen: Screen) -> int:
 def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklist) -> PhaseRunner | None:
     runner = checks.run(
         "engine",
-        lambda: _usable(PhaseRunner.of(pipeline, os.environ)),
+        lambda: PhaseRunner.of(pipeline, os.environ).check_engine(),
         lambda runner: pipeline.engine + ("" if runner.advice is None else f"; {runner.advice}"),
     )
     if pipeline.shuffle.transfer == "nodes":
@@ -110,11 +110,6 @@ def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklis
     else:
         tried = partial(_try_sink, sink, credentials)
         checks.run("sink", tried, lambda plain: f"{sink.type} {sink.path}{_advice(plain)}")
-    return runner
-
-
-def _usable(runner: PhaseRunner) -> PhaseRunner:
-    runner.check_engine()
     return runner
 
 

@@ -160,8 +160,7 @@ def unpin(arguments: Namespace, screen: Screen) -> None:
     pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
         session = open_session(pipeline)
-        view = session.checkpoint.look()
-        found = pinned_refs(session.table, pipeline.name, view)
+        found = pinned_refs(session.table, pipeline.name, session.checkpoint.look())
     count, head_id = (0, None) if found is None else (len(found.tagged), found.branch_head_id)
     shown = f"{count:,} tags and a branch of {pipeline.name} in table {pipeline.table}"
     is_dropped = False

@@ -114,7 +114,8 @@ def local_cores() -> int:
 
 def tasks_at_once(memory_bytes: int) -> int:
     """Tasks that this process runs at once: one per core, if its memory holds as many of that size; at least one."""
-    cores, memory = local_cores(), _memory_here()
+    cores, of_machine = local_cores(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = min(of_machine, memory_limit() or of_machine)
     tasks = max(1, min(cores, memory // (memory_bytes + _BESIDE_ROWS_BYTES)))
     if tasks < cores:
         logger.info(
@@ -122,12 +123,6 @@ def tasks_at_once(memory_bytes: int) -> int:
             tasks, cores, format_bytes(memory), format_bytes(memory_bytes),
         )  # fmt: skip
     return tasks
-
-
-def _memory_here() -> int:
-    """Limit of the container, or of the machine."""
-    of_machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(of_machine, memory_limit() or of_machine)
 
 
 def _count(conf: Mapping[str, str], key: str) -> int:

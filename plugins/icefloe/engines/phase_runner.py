@@ -67,10 +67,11 @@ class PhaseRunner:
             return None
         return spark_advice(self.spark.master, self.pipeline.spark.conf, environ=self.spark.environ)
 
-    def check_engine(self) -> None:
+    def check_engine(self) -> Self:
         """Proves that the phases can run here, also those of a later, large batch; changes nothing."""
         if self.spark is not None:
             self.spark.check_engine()
+        return self
 
     def check_session(self, session: PipelineSession) -> None:
         """Proves that the phases can read the table; changes nothing."""

@@ -262,9 +262,7 @@ def _sink_connection(pipeline: Pipeline) -> dict[str, object]:
 
 
 def _store_options(key: str, conn_id: str | None) -> dict[str, str]:
-    if conn_id is None:
-        return {}
-    return object_store_options(_defined(key, conn_id))
+    return {} if conn_id is None else object_store_options(_defined(key, conn_id))
 
 
 def _defined(key: str, conn_id: str) -> Any:

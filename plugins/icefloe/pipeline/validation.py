@@ -53,33 +53,31 @@ def _require(fault_of: Callable[[str], str | None], value: object) -> bool:
     return True
 
 
-def _leaves(error: Any) -> Iterator[Any]:
+def _leaves(error: Any) -> list[Any]:
     """The error; for a mapping that may have several forms, the errors of the form for mappings."""
-    inside: list[Any] = []
     if error.validator == "anyOf" and isinstance(error.instance, dict):
         forms = error.validator_value
         inside = [cause for cause in error.context or () if forms[cause.schema_path[0]].get("type") == "object"]
-    yield from inside or [error]
+        return inside or [error]
+    return [error]
 
 
 def _problems(error: Any, file: YamlFile) -> Iterator[Problem]:
     path: KeyPath = tuple(error.absolute_path)
     if error.validator == "additionalProperties" and error.validator_value is False:
         for key in _unknown_keys(error):
-            sentence = _unknown_sentence(key, path, error.schema)
-            yield Problem(line=file.line_of((*path, key)), key=dotted((*path, key)), sentence=sentence)
+            yield _problem(file, (*path, key), _unknown_sentence(key, path, error.schema))
     elif error.validator == "required":
         for key in (name for name in error.validator_value if name not in error.instance):
             expected = _expected(error.schema["properties"][key])
-            sentence = f"the key {dotted((*path, key))} is missing: add it as {expected}"
-            yield Problem(line=file.line_of(path), key=dotted((*path, key)), sentence=sentence)
+            yield _problem(file, (*path, key), f"the key {dotted((*path, key))} is missing: add it as {expected}")
     else:
         sentence = f"{dotted(path)} must be {_expected(error.schema)}, not {_shown(file, path)}"
         if error.validator == "format":
             written = _value(file.data, path)
             fault = f"is not usable after the environment expanded '{written}': look at the variable's value"
             sentence = f"{dotted(path)} {fault if has_reference(written) else error.cause}"
-        yield Problem(line=file.line_of(path), key=dotted(path), sentence=sentence)
+        yield _problem(file, path, sentence)
 
 
 def _unknown_keys(error: Any) -> list[str]:
@@ -139,7 +137,6 @@ def looks_secret(key: str) -> bool:
 
 
 _PRESETS: Final = ("@continuous", "@once", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
-_ANY_TIME: Final = 0.0
 
 
 def schedule_fault(text: str) -> str | None:
@@ -161,7 +158,7 @@ def schedule_fault(text: str) -> str | None:
             f"not '{text}'"
         )
     try:
-        croniter(text, _ANY_TIME).get_next()
+        croniter(text, 0.0).get_next()
     except CroniterBadDateError:
         return f"has '{text}', which never comes: no year has such a day"
     return None

@@ -181,8 +181,7 @@ def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
     ) as dag:
 
         def next_batch(conf: Mapping[str, object]) -> None:
-            name = pipeline.name
-            given_keys(conf, instead=f"{name} takes none, start {name}__backfill for a range")
+            given_keys(conf, instead=f"{pipeline.name} takes none, start {pipeline.name}__backfill for a range")
 
         wait_for_snapshot = TableSnapshotSensor(
             task_id="wait_for_snapshot",

@@ -107,8 +107,6 @@ _TAG: Final = "icefloe"
 _RESULT: Final = "return_value"
 _RUNS: Final = 3
 
-_Values: TypeAlias = "Mapping[tuple[int, str], dict[str, Any]]"
-
 
 class DagReader:
     """Reads any number of DAGs by a few queries; a pipeline's facts once per version of its DAG."""
@@ -210,7 +208,7 @@ def _with_tasks(session: Session, rows: Iterable[Any]) -> list[RunState]:
     ]
 
 
-def _xcoms(session: Session, run_ids: list[int]) -> _Values:
+def _xcoms(session: Session, run_ids: list[int]) -> Mapping[tuple[int, str], Mapping[str, object]]:
     values: dict[tuple[int, str], dict[str, object]] = defaultdict(dict)
     columns = (XComModel.dag_run_id, XComModel.task_id, XComModel.key, XComModel.value)
     for row in session.execute(

@@ -95,26 +95,24 @@ _SCHEDULER: Final = "airflow.jobs.scheduler_job_runner"
 
 
 def import_tasks() -> None:
-    """Imports the modules of tasks in a scheduler whose executor forks tasks, and nowhere more."""
+    """Imports the modules of tasks in a scheduler whose executor forks tasks, and nowhere more.
+
+    A task repeats a failed import and reports it.
+    """
     if _SCHEDULER not in sys.modules:
         return
     from airflow.executors.executor_loader import ExecutorLoader
 
-    if any(name.module_path.endswith(".LocalExecutor") for name in ExecutorLoader.get_executor_names()):
-        _import_all()
-
-
-def _import_all() -> None:
-    """Imports them; a task repeats a failed import and reports it."""
+    if not any(name.module_path.endswith(".LocalExecutor") for name in ExecutorLoader.get_executor_names()):
+        return
     # Forks keep the memory pool that PyArrow takes as it is imported. Programs that other DAGs start take their own.
     pool = pool_variable(os.environ)
-    before = {name: os.environ[name] for name in pool if name in os.environ}
+    added = pool.keys() - os.environ.keys()
     os.environ.update(pool)
     try:
         import_module(_CALLS)
     except Exception as error:  # noqa: BLE001 - the scheduler starts without them, and listeners of other plugins too
         logger.warning("the modules of icefloe's tasks cannot be imported in the scheduler: %s", one_line(error))
     finally:
-        for name in pool:
-            os.environ.pop(name, None)
-        os.environ.update(before)
+        for name in added:
+            del os.environ[name]
