@@ -6,7 +6,7 @@ import pytest
 
 from support.nodes.machines_in_turn import MachinesInTurn
 from support.pipelines.transfers import DATA_FILES, OVER_NODES, blocks_in_a_file_of_their_own
-from support.pipelines.workshop import Workshop
+from support.pipelines.workshop import OpenBatch, Workshop
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +41,12 @@ def workshop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Worksho
         machines: MachinesInTurn = request.getfixturevalue("machines")
         with machines.writing():
             yield replace(empty, machines=machines)
+
+
+@pytest.fixture
+def batch(workshop: Workshop) -> OpenBatch:
+    """Batch 1, delivered and not committed; batch 0 is done."""
+    workshop.append(range(20))
+    workshop.deliver()
+    workshop.update([1], value=2.0)
+    return workshop.open().run_route()

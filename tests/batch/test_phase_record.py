@@ -21,11 +21,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def batch(workshop: Workshop) -> OpenBatch:
     """Three map tasks, planned and not begun."""
-    for start in (0, 50, 100):
-        workshop.append(range(start, start + 50))
-    workshop.deliver()
-    workshop.update([1, 60, 110], value=2.0)
-    return workshop.set(shuffle={"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}).open()
+    return workshop.in_tasks(3).open()
 
 
 def phase(batch: OpenBatch, name: str) -> PhaseRecord:
@@ -121,12 +117,7 @@ def lose_a_node_and_die(store: Store) -> None:
 
 
 def shuffled(workshop: Workshop) -> BatchReport:
-    workshop.append(range(50))
-    workshop.append(range(50, 100))
-    workshop.deliver()
-    workshop.update([1, 60], value=2.0)
-    workshop.set(shuffle={"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1})
-    report = workshop.deliver()
+    report = workshop.in_tasks(2).deliver()
     assert report is not None
     return report
 

@@ -5,6 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from batch.reduce.changed_keys import flip
 from icefloe.batch.phases import MapTaskRun
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
@@ -12,18 +13,12 @@ from icefloe.iceberg.catalog.file_io import FileGoneError
 from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
 
-SMALL = {"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}
-
 
 @pytest.fixture
 def batch(workshop: Workshop) -> OpenBatch:
     """Several map tasks, planned and not begun."""
-    for start in (0, 50, 100):
-        workshop.append(range(start, start + 50))
-    workshop.deliver()
-    workshop.update([1, 60, 110], value=2.0)
-    workshop.delete(range(40, 55))
-    return workshop.set(shuffle=SMALL).open()
+    workshop.in_tasks(3).delete(range(40, 55))
+    return workshop.open()
 
 
 def damage(batch: OpenBatch, name: str, change: Callable[[bytes], bytes], map_id: int = 0) -> None:
@@ -32,11 +27,6 @@ def damage(batch: OpenBatch, name: str, change: Callable[[bytes], bytes], map_id
     key = f"{map_id}.{record.generation}" if name == "record" else getattr(record, name).key
     file = batch.folder / key
     file.write_bytes(change(file.read_bytes()))
-
-
-def flip(data: bytes) -> bytes:
-    middle = len(data) // 2
-    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
 def generations(batch: OpenBatch) -> list[int]:

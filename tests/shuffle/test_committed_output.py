@@ -4,17 +4,11 @@ import pytest
 
 from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.committed_output import CorruptMapOutputError, MapOutputRecord, read_committed_output
-from shuffle.memory_store import MemoryStore
 from shuffle.shuffled_rows import TABLE_SCHEMA, commit_rows, some_rows
 from support.pipelines.transfers import blocks_in_a_file_of_their_own
 
 SCHEMA = BlockRows.schema(TABLE_SCHEMA)
 P = 4
-
-
-@pytest.fixture
-def store():
-    return MemoryStore()
 
 
 @pytest.fixture

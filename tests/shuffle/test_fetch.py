@@ -42,8 +42,7 @@ def ids_by_partition(blocks):
     return found
 
 
-def test_neighbouring_blocks_of_a_map_output_are_one_request():
-    store = MemoryStore()
+def test_neighbouring_blocks_of_a_map_output_are_one_request(store):
     extents = shuffled(store, 50, 50)
     store.requests.clear()
     assert len(fetch(store, extents)) == 2 * P
@@ -52,8 +51,7 @@ def test_neighbouring_blocks_of_a_map_output_are_one_request():
 
 @pytest.mark.slow
 @LIMITS
-def test_every_damaged_byte_names_the_map_output_to_void(blocks_apart, max_fetch_bytes):
-    store = MemoryStore()
+def test_every_damaged_byte_names_the_map_output_to_void(store, blocks_apart, max_fetch_bytes):
     extents = shuffled(store, 6, 12)
     key = extents.files[1].data_key
     for position in range(len(store.objects[key])):
@@ -67,8 +65,7 @@ def test_every_damaged_byte_names_the_map_output_to_void(blocks_apart, max_fetch
 
 @pytest.mark.slow
 @LIMITS
-def test_every_truncation_names_the_map_output_to_void(max_fetch_bytes):
-    store = MemoryStore()
+def test_every_truncation_names_the_map_output_to_void(store, max_fetch_bytes):
     extents = shuffled(store, 6, 12)
     key = extents.files[1].data_key
     whole = store.objects[key]
@@ -79,8 +76,7 @@ def test_every_truncation_names_the_map_output_to_void(max_fetch_bytes):
 
 
 @LIMITS
-def test_a_data_file_that_is_gone_names_the_map_output_to_void(max_fetch_bytes):
-    store = MemoryStore()
+def test_a_data_file_that_is_gone_names_the_map_output_to_void(store, max_fetch_bytes):
     extents = shuffled(store, 6)
     del store.objects[extents.files[0].data_key]
     with pytest.raises(CorruptMapOutputError, match="data is gone"):
@@ -88,8 +84,7 @@ def test_a_data_file_that_is_gone_names_the_map_output_to_void(max_fetch_bytes):
 
 
 @LIMITS
-def test_the_block_of_another_partition_is_detected(max_fetch_bytes):
-    store = MemoryStore()
+def test_the_block_of_another_partition_is_detected(store, max_fetch_bytes):
     extents = shuffled(store, 50, stop=4)
     blocks = extents.blocks.copy()
     blocks["offset"] += blocks["length"][0]
@@ -98,8 +93,7 @@ def test_the_block_of_another_partition_is_detected(max_fetch_bytes):
 
 
 @LIMITS
-def test_a_block_with_other_rows_than_planned_is_detected(max_fetch_bytes):
-    store = MemoryStore()
+def test_a_block_with_other_rows_than_planned_is_detected(store, max_fetch_bytes):
     extents = shuffled(store, 16)
     blocks = extents.blocks.copy()
     blocks["rows"][:2] += (1, -1)

@@ -21,11 +21,6 @@ def record(attempt="a", *, map_id=0, generation=0):
 
 
 @pytest.fixture
-def store():
-    return MemoryStore()
-
-
-@pytest.fixture
 def log(store):
     return MapOutputLog(store)
 

@@ -78,8 +78,7 @@ def test_every_damaged_byte_is_detected(stored):
             stored.flip(key, position)
 
 
-def test_a_newer_version_is_no_damage(planned):
-    store = MemoryStore()
+def test_a_newer_version_is_no_damage(store, planned):
     write_extents(store, "0.extents", planned, planned[0].files)
     data = bytearray(store.objects["0.extents"])
     data[7] = 9
@@ -93,9 +92,8 @@ def crc32_of(data):
     return zlib.crc32(data).to_bytes(4, "big")
 
 
-def test_sections_are_never_read_under_the_head_of_other_ones(planned, monkeypatch):
+def test_sections_are_never_read_under_the_head_of_other_ones(store, planned, monkeypatch):
     monkeypatch.setattr(extents_module, "_INLINE_BYTES", 0)
-    store = MemoryStore()
     write_extents(store, "0.extents", planned, planned[0].files)
     opened = StoredExtents.open(store, "0.extents")
     write_extents(store, "0.extents", planned[:1], planned[0].files)

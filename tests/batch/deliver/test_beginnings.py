@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -67,17 +68,11 @@ def test_a_beginning_is_complete_with_its_last_batch(
     assert heard == expected
 
 
-def test_a_batch_is_known_by_its_parts_in_each_try(
-    tmp_path: Path, heard: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
+def test_a_batch_is_known_by_its_parts_in_each_try(tmp_path: Path, heard: list[tuple[int, ...]]) -> None:
     table = Workspace.create(tmp_path)
     pipeline = table.pipeline(sink={"type": "listener"}, engine="local")
     table.append(1)
-    with monkeypatch.context() as patched:
-        patched.setattr(Listener, "finish", killed)
+    with patch.object(Listener, "finish", side_effect=KeyboardInterrupt):
         assert icefloe("run", pipeline).code not in (0, 65)
     assert icefloe("run", pipeline).code == 0
     table.append(2)

@@ -9,15 +9,6 @@ from support.pipelines.leftovers import left_in_shuffle
 from support.pipelines.workshop import OpenBatch, Workshop
 
 
-@pytest.fixture
-def batch(workshop: Workshop) -> OpenBatch:
-    """Delivered and not committed."""
-    workshop.append(range(20))
-    workshop.deliver()
-    workshop.update([1], value=2.0)
-    return workshop.open().run_route()
-
-
 def test_cleanup_takes_what_writers_began_and_listings_hide(workshop: Workshop, batch: OpenBatch) -> None:
     batch.commit()
     folder = Path(batch.store.url.removeprefix("file://"))

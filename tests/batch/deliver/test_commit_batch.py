@@ -17,12 +17,8 @@ Edit = Callable[[dict[str, Any]], None]
 @pytest.fixture
 def batch(workshop: Workshop) -> OpenBatch:
     """A shuffled batch of several tasks and ranges, delivered and not committed."""
-    for start in (0, 50):
-        workshop.append(range(start, start + 50))
-    workshop.deliver()
-    workshop.update([1, 60], value=2.0)
-    workshop.delete([3])
-    return workshop.set(shuffle={"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1}).open().run_route()
+    workshop.in_tasks(2).delete([3])
+    return workshop.open().run_route()
 
 
 def edit(batch: OpenBatch, key: str, change: Edit) -> None:

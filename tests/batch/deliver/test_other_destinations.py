@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -27,17 +28,12 @@ class Moving(Workspace):
 
 
 @pytest.fixture
-def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moving]:
+def half(tmp_path: Path) -> Iterator[Moving]:
     """A pipeline that has delivered all parts of its first batch, and died before it said so."""
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
     with registered_sinks(search=lambda keys: sink_at(CLUSTERS[keys["url"]], url=keys["url"])):
         made = Moving.create(tmp_path)
         made.append(1, 2)
-        with monkeypatch.context() as patched:
-            patched.setattr(OpenSearchSink, "finish", killed)
+        with patch.object(OpenSearchSink, "finish", side_effect=KeyboardInterrupt):
             assert made.command("run").code not in (0, 65)
         yield made
     CLUSTERS.clear()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -65,17 +66,12 @@ def test_a_pipeline_that_begins_without_a_load_takes_the_sink_over_empty(
 
 
 @pytest.fixture
-def half(rivals: tuple[Rival, Rival], monkeypatch: pytest.MonkeyPatch) -> tuple[Rival, Rival]:
+def half(rivals: tuple[Rival, Rival]) -> tuple[Rival, Rival]:
     """Ours has delivered all parts of its first batch, and died before it said so."""
     ours, theirs = rivals
     ours.append(1, 2)
     theirs.append(2, 3)
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(IndexSink, "finish", killed)
+    with patch.object(IndexSink, "finish", side_effect=KeyboardInterrupt):
         assert ours.deliver().code not in (0, 65)
     return ours, theirs
 

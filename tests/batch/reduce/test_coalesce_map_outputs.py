@@ -12,11 +12,7 @@ from support.pipelines.workshop import OpenBatch, Workshop
 
 @pytest.fixture
 def batch(workshop: Workshop) -> OpenBatch:
-    for start in (0, 50):
-        workshop.append(range(start, start + 50))
-    workshop.deliver()
-    workshop.update([1, 60], value=2.0)
-    return workshop.set(shuffle={"map_task_bytes": 1, "partitions": 8, "target_size_bytes": 1}).open()
+    return workshop.in_tasks(2, partitions=8).open()
 
 
 def test_a_map_task_without_output_is_never_taken_for_an_empty_one(batch: OpenBatch) -> None:

@@ -4,6 +4,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -163,15 +164,11 @@ def test_an_abandon_is_to_be_repeated_if_a_run_died_between_manifest_and_record_
     operated.update([1], value=7.0)
     operated.open()
 
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
     find = AbandonedBatch.find
 
     def looked(places: PipelinePlaces) -> object:
         found = find(places)
-        with monkeypatch.context() as patched:
-            patched.setattr(Checkpoint, "create_commit", killed)
+        with patch.object(Checkpoint, "create_commit", side_effect=KeyboardInterrupt):
             assert operated.command("run").code == 130
         return found
 

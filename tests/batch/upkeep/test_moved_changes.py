@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -36,17 +37,13 @@ class Stuck(Workspace):
 
 
 @pytest.fixture
-def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stuck]:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
+def stuck(tmp_path: Path) -> Iterator[Stuck]:
     with registered_sinks():
         made = Stuck.create(tmp_path)
         made.append(1, 2)
         assert made.command("run").code == 0
         made.append(3)
-        with monkeypatch.context() as patched:
-            patched.setattr(IndexSink, "finish", killed)
+        with patch.object(IndexSink, "finish", side_effect=KeyboardInterrupt):
             assert made.command("run").code not in (0, 65)
         made.delete(3)
         yield made

@@ -10,15 +10,6 @@ from support.pipelines.sweeping import aged, survey_of, swept
 from support.pipelines.workshop import OpenBatch, Workshop
 
 
-@pytest.fixture
-def batch(workshop: Workshop) -> OpenBatch:
-    """Batch 1, delivered and not committed; batch 0 is done."""
-    workshop.append(range(20))
-    workshop.deliver()
-    workshop.update([1], value=2.0)
-    return workshop.open().run_route()
-
-
 def stray(folder: Path, *, days: float = 0.0) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "part-00099.parquet"

@@ -15,15 +15,6 @@ from support.pipelines.sweeping import aged, require_swept_anywhere, survey_of, 
 from support.pipelines.workshop import OpenBatch, Workshop
 
 
-@pytest.fixture
-def batch(workshop: Workshop) -> OpenBatch:
-    """Batch 1, delivered and not committed."""
-    workshop.append(range(20))
-    workshop.deliver()
-    workshop.update([1], value=2.0)
-    return workshop.open().run_route()
-
-
 def written(path: Path, *, days: float = 0.0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"of somebody")

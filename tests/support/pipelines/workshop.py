@@ -75,6 +75,14 @@ class Workshop(EventsTable):
         self.keys.update(keys)
         return self
 
+    def in_tasks(self, files: int, *, partitions: int = 4) -> Self:
+        """Files of 50 rows, delivered, then one row of each updated: each a map task, each partition a range."""
+        for start in range(0, 50 * files, 50):
+            self.append(range(start, start + 50))
+        self.deliver()
+        self.update([1, 60, 110][:files], value=2.0)
+        return self.set(shuffle={"map_task_bytes": 1, "partitions": partitions, "target_size_bytes": 1})
+
     def append(self, ids: Iterable[int], **values: Any) -> int:
         return self.add(ids, **values)
 
