@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import NestedField, StructType
 from pyroaring import BitMap64
@@ -45,7 +45,7 @@ def equality_schema(
     others = [schema for schema in metadata.schemas if schema not in before]
     for schema in (*(covering_schema(each, before) for each in _newest_first(before)), *_newest_first(others)):
         fields = _merged(fields, schema.fields, missing)
-        missing -= set(Schema(*fields).field_ids)
+        missing -= index_by_id(StructType(*fields)).keys()
     if missing:
         raise TerminalError(
             f"equality delete files of the table at {metadata.location} name field {min(missing)}, which no schema of "
