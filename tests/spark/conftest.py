@@ -24,20 +24,29 @@ One JVM serves the whole suite (Spark 4.1.3, Iceberg 1.12.0). Mark each test wit
 """
 
 import re
-from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 import pytest
 
+from icefloe.engines.spark.engine import SparkEngine
+from icefloe.engines.spark.submit import build_package_zip
 from support.spark.spark_lab import SparkLab
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 
 _numbers = count()
 
 
+@pytest.fixture(scope="session")
+def engine(spark_lab: SparkLab, tmp_path_factory: pytest.TempPathFactory) -> SparkEngine:
+    """The session's workers with the library as a job gets it."""
+    context = spark_lab.spark.sparkContext
+    context.addPyFile(str(build_package_zip(tmp_path_factory.mktemp("zip"))))
+    return SparkEngine(context)
+
+
 @pytest.fixture
-def create_table(spark_lab: SparkLab, request: pytest.FixtureRequest) -> Callable[..., SparkTable]:
+def create_table(spark_lab: SparkLab, request: pytest.FixtureRequest) -> CreateTable:
     """Makes tables named after the test, so that what lies in the warehouse can be told apart."""
     stem = re.sub(r"\W+", "_", request.node.originalname)[:60].lower()
 

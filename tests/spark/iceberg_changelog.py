@@ -23,20 +23,14 @@ def agreed(
     after: int | None = None,
     up_to: int | None = None,
     *,
-    after_ms: int | None = None,
-    up_to_ms: int | None = None,
     identifier_columns: Sequence[str] = (),
     net: bool = False,
+    **times: int,
 ) -> Counter[Row]:
     """The changes of a range, which icefloe and Iceberg's changelog view must tell alike."""
-    found = changes_of(
-        table, after, up_to, after_ms=after_ms, up_to_ms=up_to_ms, identifier_columns=identifier_columns or None,
-        **({"changes": "net"} if net else {}),
-    )  # fmt: skip
-    expected = view_of(
-        table, after, up_to, after_ms=after_ms, up_to_ms=up_to_ms, identifier_columns=identifier_columns, net=net
-    )
-    assert found == expected
+    options: dict[str, Any] = {"identifier_columns": identifier_columns or None, "changes": "net" if net else "each"}
+    found = changes_of(table, after, up_to, **times, **options)
+    assert found == view_of(table, after, up_to, identifier_columns=identifier_columns, net=net, **times)
     return found
 
 

@@ -1,7 +1,7 @@
 """Tables of five commits whose history then moves, and what pipelines over them deliver."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,7 @@ from support.pipelines.workshop import Workshop
 from support.spark.java_rows import JavaStates
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import Row
-from support.spark.spark_table import SparkTable
-
-CreateTable = Callable[..., SparkTable]
+from support.spark.spark_table import CreateTable, SparkTable
 
 
 def create_moving_table(create_table: CreateTable, *, format_version: int = 2) -> SparkTable:

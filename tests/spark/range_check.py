@@ -16,7 +16,7 @@ from support.spark.java_rows import JavaStates
 from support.spark.row_counts import Row
 from support.spark.spark_table import SparkTable
 
-__all__ = ["changes_of", "check_evolving_ranges", "check_range", "check_ranges"]
+__all__ = ["changes_of", "check_evolving_ranges", "check_range", "check_ranges", "last_changes", "types_of"]
 
 State = Callable[[int | None, int], Counter[Row]]
 
@@ -24,6 +24,16 @@ State = Callable[[int | None, int], Counter[Row]]
 def changes_of(table: SparkTable, after: int | None = None, up_to: int | None = None, **options: Any) -> pa.Table:
     """The changes of a range as `read_changes` gives them."""
     return read_changes(table.load(), after_snapshot_id=after, up_to_snapshot_id=up_to, **options).read_all()
+
+
+def last_changes(table: SparkTable, **options: Any) -> pa.Table:
+    """The changes of the last commit."""
+    return changes_of(table, table.snapshot_ids()[-2], **options)
+
+
+def types_of(changes: pa.Table) -> dict[str, int]:
+    """The number of changes of each type."""
+    return dict(Counter(changes["_change_type"].to_pylist()))
 
 
 def check_ranges(

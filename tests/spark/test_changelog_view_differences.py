@@ -5,7 +5,6 @@ stand where Iceberg's own tests have the case (test_iceberg_changelog_table.py, 
 """
 
 from collections import Counter
-from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -14,11 +13,9 @@ from icefloe.api import read_changes
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from spark.iceberg_changelog import agreed, changes_of, counted, view_of
 from support.spark.java_writers import JavaWriters
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
-
-CreateTable = Callable[..., SparkTable]
 
 
 def test_binary_values_are_compared_by_content(create_table: CreateTable) -> None:

@@ -9,15 +9,13 @@ import pytest
 from pyiceberg.table import Table
 
 from icefloe.batch.verify.verify_batches import verify_batches
+from spark.moving_table import followed
 from spark.range_check import changes_of, check_ranges
-from support.pipelines.workshop import Workshop
 from support.spark.java_rows import JavaStates
 from support.spark.java_writers import JavaWriters
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = pytest.mark.spark
-
-CreateTable = Callable[..., SparkTable]
 
 
 def rows(*ids: int, v: int = 0, part: str = "a") -> pa.Table:
@@ -91,7 +89,7 @@ def test_snapshots_before_the_end_of_the_log_are_split_and_the_plan_says_so(tabl
         table.append(rows(100 + number))
     new = committed(table, lambda loaded: loaded.upsert(rows(3, 51, v=1), ["id"]))
     check_every_range(table, new)
-    workshop = followed(table, tmp_path).set(initial_load="from_earliest")
+    workshop = followed(table, tmp_path, initial_load="from_earliest")
     batch = workshop.open()
     assert [step.snapshot_ids for step in batch.plan.spec.steps if step.end_snapshot_id in old] == [
         (each,) for each in old
@@ -101,9 +99,3 @@ def test_snapshots_before_the_end_of_the_log_are_split_and_the_plan_says_so(tabl
     assert warning in batch.deliver().warnings
     assert verify_batches(workshop.session()).is_equal
     assert changes_of(table, before, old[-1])["_change_ordinal"].to_pylist()
-
-
-def followed(table: SparkTable, folder: Path) -> Workshop:
-    """A pipeline over the table."""
-    catalog = {"name": "lab", **table.lab.catalog_properties}
-    return Workshop(folder=folder, table=table.load()).set(catalog=catalog, table=table.identifier)

@@ -8,7 +8,6 @@ from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.flow import Route
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from spark.moving_table import (
-    CreateTable,
     changing,
     check_batch,
     compact,
@@ -21,7 +20,7 @@ from spark.moving_table import (
 from spark.range_check import changes_of, check_range, check_ranges
 from support.spark.java_rows import JavaStates
 from support.spark.java_writers import JavaWriters
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 from support.tables.planning_tables import plan_range
 
 pytestmark = pytest.mark.spark

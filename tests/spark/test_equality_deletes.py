@@ -1,7 +1,7 @@
 """Equality deletes: every range of every history against the states that Spark reads."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,11 +14,10 @@ import pytest
 from spark.range_check import changes_of, check_ranges
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import weights_of
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable
 
 pytestmark = pytest.mark.spark
 
-CreateTable = Callable[..., SparkTable]
 NAN = float("nan")
 
 

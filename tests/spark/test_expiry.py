@@ -1,7 +1,6 @@
 """The forecast of expiry, compared with Iceberg's own expire_snapshots."""
 
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -10,11 +9,10 @@ from icefloe.iceberg.history.history import ExpiredHistoryError, History
 from support.pages.claims import Kind, claimed
 from support.spark.java_writers import JavaWriters
 from support.spark.spark_lab import CATALOG
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = pytest.mark.spark
 
-CreateTable = Callable[..., SparkTable]
 EXPIRY = {"history.expire.max-snapshot-age-ms": "1", "history.expire.min-snapshots-to-keep": "2"}
 DAY_MS = 86_400_000
 

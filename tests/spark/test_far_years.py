@@ -1,6 +1,5 @@
 """Years that Spark writes and Python's dates do not have."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,11 +7,10 @@ import pytest
 from icefloe.batch.verify.verify_batches import verify_batches
 from spark.moving_table import followed
 from spark.range_check import changes_of
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable
 
 pytestmark = pytest.mark.spark
 
-CreateTable = Callable[..., SparkTable]
 YEARS = ("-290000", "-0001", "0000", "0001", "1969", "9999", "10000", "294246")
 
 

@@ -1,6 +1,6 @@
 """Contents of Iceberg's files of each format in addition to the table's columns."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -8,11 +8,9 @@ import pytest
 from spark.range_check import changes_of
 from support.spark.row_counts import weights_of
 from support.spark.spark_lab import SparkLab
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable
 
 pytestmark = pytest.mark.spark
-
-CreateTable = Callable[..., SparkTable]
 
 
 @pytest.fixture

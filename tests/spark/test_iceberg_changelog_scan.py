@@ -20,7 +20,6 @@ from create_changelog_view".
 """
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,11 +27,10 @@ import pytest
 from icefloe.errors import TerminalError
 from spark.iceberg_changelog import agreed, changes_of, overwrite_partitions, view_of
 from support.spark.java_writers import JavaWriters
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
-CreateTable = Callable[..., SparkTable]
 A, A2, B, C = (29, "a"), (43, "a"), (61, "k"), (89, "c")
 MERGE_ALWAYS = {"commit.manifest.min-count-to-merge": 1, "commit.manifest-merge.enabled": "true"}
 

@@ -20,18 +20,15 @@ beside `read_changes`. Where icefloe differs, docs/cases.md says why, under
 """
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from icefloe.errors import UsageError
 from spark.iceberg_changelog import agreed, changes_of, committed_ms, counted, insert, overwrite_partitions, view_of
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = pytest.mark.spark
-
-CreateTable = Callable[..., SparkTable]
 
 
 @pytest.fixture

@@ -23,16 +23,13 @@ why, under "Where icefloe differs from create_changelog_view".
 """
 
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
 from spark.iceberg_changelog import agreed, changes_of, committed_ms, insert, overwrite_partitions, view_of
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = pytest.mark.spark
-
-CreateTable = Callable[..., SparkTable]
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.step import StepKind
-from spark.moving_table import CreateTable, call, check_batch, check_steps, create_moving_table, followed, head, insert
-from support.spark.spark_table import SparkTable
+from spark.moving_table import call, check_batch, check_steps, create_moving_table, followed, head, insert
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
 

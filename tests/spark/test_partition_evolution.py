@@ -1,6 +1,6 @@
 """Partition specs that change inside a range, and files that are partitioned in every way, against Iceberg's states."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -14,11 +14,9 @@ import pytest
 from spark.range_check import changes_of, check_evolving_ranges, check_ranges
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import difference, weights_of
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable
 
 pytestmark = pytest.mark.spark
-
-CreateTable = Callable[..., SparkTable]
 
 
 def test_identity_partitions_of_a_column_that_is_widened(create_table: CreateTable) -> None:

@@ -1,55 +1,24 @@
 """``pin: true`` against Spark's own expiry and orphan removal, which delete files for good."""
 
-import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import yaml
 from pyiceberg.expressions import EqualTo
 
-from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.plan.open_and_plan import open_and_plan
-from icefloe.batch.run_settings import Credentials
-from icefloe.pipeline.model import Pipeline
+from spark.moving_table import followed
 from support.pipelines.workspace import icefloe
-from support.spark.spark_lab import CATALOG, SparkLab
-from support.spark.spark_table import SparkTable
+from support.spark.spark_lab import CATALOG
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = pytest.mark.spark
 
-CreateTable = Callable[..., SparkTable]
 ROWS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 
 
 def rows(*ids: int, name: str = "a") -> pa.Table:
     return pa.table({"id": list(ids), "name": [name] * len(ids)}, schema=ROWS)
-
-
-def pipeline_of(lab: SparkLab, table: SparkTable, folder: Path, *, pin: bool) -> Path:
-    keys = {
-        "version": 1,
-        "name": "events",
-        "catalog": {"name": CATALOG, **lab.catalog_properties},
-        "table": table.identifier,
-        "identifier_columns": ["id"],
-        "storage": f"file://{folder}/storage",
-        "engine": "local",
-        "sink": {"type": "files", "path": f"file://{folder}/changes"},
-        "max_steps_per_batch": 2,
-        "pin": pin,
-    }
-    path = folder / "events.yaml"
-    path.write_text(yaml.safe_dump(keys))
-    return path
-
-
-def look(pipeline: Path) -> None:
-    """The next batch is planned, and the run ends there."""
-    session = PipelineSession.open(Pipeline.load(pipeline), credentials=Credentials(), environ=os.environ)
-    assert open_and_plan(session).plan is not None
 
 
 def commit_something(table: SparkTable, chance: random.Random, number: int) -> None:
@@ -70,34 +39,33 @@ def expire_everything(table: SparkTable) -> None:
     )
 
 
-def remove_orphans(lab: SparkLab, table: SparkTable) -> None:
+def remove_orphans(table: SparkTable) -> None:
     """Orphans of any age: Spark's own procedure takes none that is younger than a day."""
-    actions = lab.spark._jvm.org.apache.iceberg.spark.actions.SparkActions.get()
+    actions = table.lab.spark._jvm.org.apache.iceberg.spark.actions.SparkActions.get()
     actions.deleteOrphanFiles(table.java_table()).olderThan(4_102_444_800_000).execute()
 
 
-def test_spark_deletes_nothing_that_the_last_look_saw(
-    spark_lab: SparkLab, create_table: CreateTable, tmp_path: Path
-) -> None:
+def test_spark_deletes_nothing_that_the_last_look_saw(create_table: CreateTable, tmp_path: Path) -> None:
     chance, table = random.Random(1), create_table("id bigint NOT NULL, name string")
-    pipeline = pipeline_of(spark_lab, table, tmp_path, pin=True)
+    workshop = followed(table, tmp_path, max_steps_per_batch=2, pin=True)
+    pipeline = workshop.pipeline_file()
     table.load().append(rows(*range(10)))
     assert icefloe("run", pipeline).code == 0
     for number in range(2):
         commit_something(table, chance, number)
-        look(pipeline)
+        assert workshop.prepare().plan is not None  # and the run ends there
         expire_everything(table)
-        remove_orphans(spark_lab, table)
+        remove_orphans(table)
         while (done := icefloe("run", pipeline)).document["batch"] is not None:
             assert (done.code, done.err) == (0, ""), number
     assert icefloe("verify", pipeline).code == 0
 
 
 def test_without_pins_spark_deletes_what_the_pipeline_has_still_to_read(
-    spark_lab: SparkLab, create_table: CreateTable, tmp_path: Path
+    create_table: CreateTable, tmp_path: Path
 ) -> None:
     table = create_table("id bigint NOT NULL, name string")
-    pipeline = pipeline_of(spark_lab, table, tmp_path, pin=False)
+    pipeline = followed(table, tmp_path, max_steps_per_batch=2, pin=False).pipeline_file()
     table.load().append(rows(*range(10)))
     assert icefloe("run", pipeline).code == 0
     for number in range(3):

@@ -1,18 +1,15 @@
 """Position deletes and deletion vectors as many writers leave them: every range against the states that Spark reads."""
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from spark.range_check import changes_of, check_ranges
 from support.spark.java_writers import JavaWriters
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable
 
 pytestmark = pytest.mark.spark
-
-CreateTable = Callable[..., SparkTable]
 
 
 def in_force(java: JavaWriters) -> list[int]:

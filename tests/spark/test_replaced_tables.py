@@ -8,9 +8,9 @@ from icefloe.batch.open.next_batch import find_work
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import NotAnAncestorError
 from icefloe.iceberg.step import StepKind
-from spark.moving_table import CreateTable, check_batch, check_steps, create_moving_table, followed, head, insert
+from spark.moving_table import check_batch, check_steps, create_moving_table, followed, head, insert
 from spark.range_check import changes_of
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = pytest.mark.spark
 

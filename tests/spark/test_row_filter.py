@@ -1,7 +1,5 @@
 """Row filters mean what Spark's WHERE means, on tables that Spark writes with bounds, null counts and partitions."""
 
-from collections.abc import Callable
-
 import pyarrow as pa
 import pytest
 
@@ -10,7 +8,7 @@ from icefloe.iceberg.filters.row_filter import RowFilter
 from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from icefloe.iceberg.scan.scan_tasks import file_condition
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = pytest.mark.spark
 
@@ -95,9 +93,7 @@ def passing(table: SparkTable, text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("partitioned_by", PARTITIONINGS)
-def test_a_filter_passes_the_rows_of_spark_s_where(
-    create_table: Callable[..., SparkTable], partitioned_by: str | None
-) -> None:
+def test_a_filter_passes_the_rows_of_spark_s_where(create_table: CreateTable, partitioned_by: str | None) -> None:
     table = create_table(COLUMNS, partitioned_by=partitioned_by)
     for row in ROWS if partitioned_by is None else [", ".join(ROWS)]:
         table.sql(f"INSERT INTO {{table}} VALUES {row}")

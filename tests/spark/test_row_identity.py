@@ -3,23 +3,19 @@
 `test_row_ids` has the row ids of V3 tables.
 """
 
-from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-import pyarrow as pa
 import pytest
 
-from spark.range_check import changes_of, check_range
+from spark.range_check import changes_of, check_range, last_changes, types_of
 from support.spark.java_writers import JavaWriters
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable
 
 pytestmark = pytest.mark.spark
 
-CreateTable = Callable[..., SparkTable]
 NAN = float("nan")
 KEYS: dict[str, tuple[Any, ...]] = {
     "boolean": (True, False, True),
@@ -37,14 +33,6 @@ KEYS: dict[str, tuple[Any, ...]] = {
     "fixed[3]": (b"\0\0\0", b"abc", b"\xff\0\xff"),
     "binary": (b"", b"\0", b"\xff" * 20),
 }
-
-
-def types_of(changes: pa.Table) -> dict[str, int]:
-    return dict(Counter(changes["_change_type"].to_pylist()))
-
-
-def last_changes(table: SparkTable, **options: Any) -> pa.Table:
-    return changes_of(table, table.snapshot_ids()[-2], **options)
 
 
 def test_keys_of_every_type_with_duplicates_and_nulls(create_table: CreateTable) -> None:

@@ -4,18 +4,16 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from spark.range_check import changes_of, check_ranges
+from spark.moving_table import compact
+from spark.range_check import changes_of, check_ranges, last_changes, types_of
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import Row, typed_changes_of, weights_of
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = pytest.mark.spark
-
-CreateTable = Callable[..., SparkTable]
 
 
 COLUMNS = "id bigint, name string, v int"
@@ -31,14 +29,6 @@ def by_java(table: SparkTable) -> Callable[[int | None, int], Counter[Row]]:
     """The states by Iceberg's generic reader, which needs no Spark job."""
     java = JavaWriters(table)
     return lambda snapshot_id, _: java.rows_at(snapshot_id)
-
-
-def types_of(changes: pa.Table) -> dict[str, int]:
-    return dict(Counter(changes["_change_type"].to_pylist()))
-
-
-def last_changes(table: SparkTable, **options: Any) -> pa.Table:
-    return changes_of(table, table.snapshot_ids()[-2], **options)
 
 
 def test_equal_rows_written_again_with_other_ids_are_no_change(create_table: CreateTable) -> None:
@@ -80,10 +70,9 @@ def test_compaction_between_steps_takes_no_update_apart(create_table: CreateTabl
     table = created(create_table, "copy-on-write")
     table.sql("INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, 'late', 0 FROM range(10, 15)")
     table.sql("UPDATE {table} SET v = 1 WHERE id IN (1, 12)")
-    options = "map('min-input-files', '1', 'rewrite-all', 'true')"
-    table.lab.sql(f"CALL lab.system.rewrite_data_files(table => '{table.identifier}', options => {options})")
+    compact(table, "rewrite_data_files")
     table.sql("UPDATE {table} SET v = 2 WHERE id IN (1, 2)")
-    table.lab.sql(f"CALL lab.system.rewrite_manifests('{table.identifier}')")
+    compact(table, "rewrite_manifests")
     table.sql("UPDATE {table} SET v = 3 WHERE id IN (2, 12)")
     found = changes_of(table)
     assert types_of(found) == {"INSERT": 15, "UPDATE_BEFORE": 6, "UPDATE_AFTER": 6}

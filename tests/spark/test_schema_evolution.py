@@ -1,6 +1,6 @@
 """Schemas that change inside a range, against Iceberg's own reading of every state in the range's last schema."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -10,12 +10,11 @@ import pytest
 from spark.range_check import changes_of, check_evolving_ranges
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import weights_of
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = pytest.mark.spark
 
-CreateTable = Callable[..., SparkTable]
-KINDS = (("parquet", "copy-on-write"), ("parquet", "merge-on-read"))
+EVERY_MODE = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 
 
 def literal(java: JavaWriters, value: Any, kind: str) -> Any:
@@ -27,18 +26,6 @@ def literal(java: JavaWriters, value: Any, kind: str) -> Any:
 def alter(table: SparkTable, *clauses: str) -> None:
     for clause in clauses:
         table.sql(f"ALTER TABLE {{table}} {clause}")
-
-
-@pytest.fixture
-def create(request: pytest.FixtureRequest, create_table: CreateTable) -> CreateTable:
-    """A table of files in one format, whose rows Spark changes in one way."""
-    file_format, mode = getattr(request, "param", KINDS[1])
-
-    def with_format(columns: str, **arguments: Any) -> SparkTable:
-        properties = {"write.format.default": file_format, **arguments.pop("properties", {})}
-        return create_table(columns, mode=mode, properties=properties, **arguments)
-
-    return with_format
 
 
 NESTED = (
@@ -55,9 +42,9 @@ NESTED_ROWS = """
 """
 
 
-@pytest.mark.parametrize("create", KINDS, ids=" ".join, indirect=True)
-def test_fields_inside_structs_lists_and_maps(create: CreateTable) -> None:
-    table = create(NESTED)
+@EVERY_MODE
+def test_fields_inside_structs_lists_and_maps(create_table: CreateTable, mode: str) -> None:
+    table = create_table(NESTED, mode=mode)
     table.sql(f"INSERT INTO {{table}} {NESTED_ROWS}")
     alter(table, "ALTER COLUMN s.a TYPE bigint", "ALTER COLUMN l.element.k TYPE bigint")
     alter(table, "ALTER COLUMN m.value.x TYPE double", "ALTER COLUMN m.value.y TYPE decimal(18,1)")
@@ -72,8 +59,8 @@ def test_fields_inside_structs_lists_and_maps(create: CreateTable) -> None:
     check_evolving_ranges(table)
 
 
-def test_rows_with_nulls_are_delivered_after_a_rollback_to_a_required_column(create: CreateTable) -> None:
-    table = create("id int NOT NULL, x string NOT NULL, s struct<a: int NOT NULL>")
+def test_rows_with_nulls_are_delivered_after_a_rollback_to_a_required_column(create_table: CreateTable) -> None:
+    table = create_table("id int NOT NULL, x string NOT NULL, s struct<a: int NOT NULL>", mode="merge-on-read")
     table.sql("INSERT INTO {table} VALUES (1, 'a', named_struct('a', 1))")
     alter(table, "ALTER COLUMN x DROP NOT NULL", "ALTER COLUMN s.a DROP NOT NULL")
     table.sql("INSERT INTO {table} VALUES (2, null, named_struct('a', null)), (3, 'c', null)")
@@ -86,8 +73,8 @@ def test_rows_with_nulls_are_delivered_after_a_rollback_to_a_required_column(cre
     assert weights_of(found) == {(2, None, (("a", None),)): -1, (3, "c", None): -1}
 
 
-def test_values_of_a_wider_type_are_delivered_after_a_rollback_to_the_narrower_one(create: CreateTable) -> None:
-    table = create("id int, f float, d decimal(9,2), s struct<a: int>")
+def test_values_of_a_wider_type_are_delivered_after_a_rollback_to_the_narrower_one(create_table: CreateTable) -> None:
+    table = create_table("id int, f float, d decimal(9,2), s struct<a: int>", mode="merge-on-read")
     table.sql("INSERT INTO {table} VALUES (1, 0.5f, 1.25, named_struct('a', 1))")
     alter(table, "ALTER COLUMN id TYPE bigint", "ALTER COLUMN f TYPE double", "ALTER COLUMN d TYPE decimal(20,2)")
     alter(table, "ALTER COLUMN s.a TYPE bigint", "RENAME COLUMN d TO e", "ADD COLUMN new int")
@@ -108,12 +95,12 @@ def test_values_of_a_wider_type_are_delivered_after_a_rollback_to_the_narrower_o
     assert changes_of(table, None, first).schema.field("id").type == pa.int32()
 
 
-# Iceberg's own readers refuse default values of columns that an ORC file lacks.
-@pytest.mark.parametrize(("file_format", "mode"), [("parquet", "copy-on-write"), ("parquet", "merge-on-read")])
-def test_initial_defaults_of_columns_added_later(create_table: CreateTable, file_format: str, mode: str) -> None:
+# In Parquet: Iceberg's own readers refuse default values of columns that an ORC file lacks.
+@EVERY_MODE
+def test_initial_defaults_of_columns_added_later(create_table: CreateTable, mode: str) -> None:
     table = create_table(
         "id int, s struct<a: int>, l array<struct<k: int>>, m map<string, struct<k: int>>",
-        format_version=3, mode=mode, properties={"write.format.default": file_format},
+        format_version=3, mode=mode,
     )  # fmt: skip
     table.sql(
         "INSERT INTO {table} SELECT cast(id AS int), if(id % 3 = 0, null, named_struct('a', cast(id AS int))), "
@@ -128,7 +115,7 @@ def test_initial_defaults_of_columns_added_later(create_table: CreateTable, file
         update.addColumn("l", "n", java.type("string"), literal(java, "e", "string"))
         update.addColumn("m", "n", java.type("double"), literal(java, 0.1, "double"))
         update.allowIncompatibleChanges().addRequiredColumn("req", java.type("long"), literal(java, 9, "long"))
-    java.append(java.data_files([{"id": 100, "req": 3}, {"id": 3, "req": 9, "an_int": 7}], file_format=file_format))
+    java.append(java.data_files([{"id": 100, "req": 3}, {"id": 3, "req": 9, "an_int": 7}]))
     table.sql("UPDATE {table} SET an_int = 8 WHERE id IN (2, 100)")
     with java.schema() as update:
         update.updateColumnDefault("an_int", literal(java, -1, "int"))

@@ -9,25 +9,15 @@ import pytest
 from icefloe.batch.context.batch_folder import MARKER
 from icefloe.batch.phase_record import TaskOutcome
 from icefloe.engines.spark.engine import SparkEngine
-from icefloe.engines.spark.submit import build_package_zip
 from icefloe.errors import TransientError
 from icefloe.flow import Phase
 from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.storage.local_folders import local_folders
 from support.pipelines.workshop import InOrder, Workshop
-from support.spark.spark_lab import SparkLab
 
 pytestmark = pytest.mark.spark
 
 VARYING = ["_commit_snapshot_id", "_commit_timestamp"]
-
-
-@pytest.fixture(scope="module")
-def engine(spark_lab: SparkLab, tmp_path_factory: pytest.TempPathFactory) -> SparkEngine:
-    """The session's workers with the library as a job gets it."""
-    context = spark_lab.spark.sparkContext
-    context.addPyFile(str(build_package_zip(tmp_path_factory.mktemp("zip"))))
-    return SparkEngine(context)
 
 
 @pytest.fixture

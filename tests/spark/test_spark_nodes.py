@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 
 from icefloe.engines.spark.engine import SparkEngine
-from icefloe.engines.spark.submit import build_package_zip
 from icefloe.flow import Phase
 from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.node.node_folder import split_node_key
 from icefloe.patience import PATIENCE_VARIABLE
-from icefloe.shuffle.committed_output import MapOutputRecord
+from support.nodes.held_outputs import SHUFFLE, records
 from support.nodes.machines import NodeMachine, certificates, member_file
-from support.pipelines.workshop import OpenBatch, Workshop
+from support.pipelines.workshop import Workshop
 from support.servers.private_authority import PrivateAuthority
-from support.spark.spark_lab import SparkLab
 
 pytestmark = pytest.mark.spark
 
@@ -53,15 +51,12 @@ def machine(tmp_path: Path, authority: PrivateAuthority) -> Iterator[NodeMachine
 
 
 def test_spark_workers_write_to_a_node_and_others_read_from_it(
-    spark_lab: SparkLab,
+    engine: SparkEngine,
     machine: NodeMachine,
     authority: PrivateAuthority,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    context = spark_lab.spark.sparkContext
-    context.addPyFile(str(build_package_zip(tmp_path)))
-    engine = SparkEngine(context)
     reader = member_file(tmp_path / "reader.yaml", **certificates(authority))
     monkeypatch.setenv(CONFIG_VARIABLE, str(reader))
     monkeypatch.setenv(PATIENCE_VARIABLE, "20")
@@ -71,8 +66,7 @@ def test_spark_workers_write_to_a_node_and_others_read_from_it(
     workshop.deliver()
     workshop.update(range(40, 60), value=2.0)
     workshop.delete([3])
-    shuffle = {"map_task_bytes": 1, "partitions": 4, "target_size_bytes": 1, "transfer": "nodes"}
-    batch = workshop.set(shuffle=shuffle).open()
+    batch = workshop.set(shuffle=SHUFFLE).open()
     batch.run(Phase.SHUFFLE_WRITE, OfMachine(engine, machine.config))
     assert all(split_node_key(each.data.key)[0] for each in records(batch) if each.data)
     assert machine.outputs()
@@ -83,7 +77,3 @@ def test_spark_workers_write_to_a_node_and_others_read_from_it(
     workshop.require_exact(batch.plan, workshop.changes(1))
     batch.clean_up()
     assert machine.outputs() == []
-
-
-def records(batch: OpenBatch) -> list[MapOutputRecord]:
-    return batch.batch_folder.map_outputs.records(range(batch.plan.num_map_tasks))

@@ -1,7 +1,7 @@
 """Every type of V1 to V3 that Iceberg's Java writers write, in every format, from the table to the sink's files."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -11,16 +11,14 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from spark.moving_table import followed
 from spark.range_check import changes_of, check_evolving_ranges
-from support.pipelines.workshop import Workshop
 from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import difference, weights_of
-from support.spark.spark_lab import SparkLab
-from support.spark.spark_table import SparkTable
+from support.spark.spark_table import CreateTable, SparkTable
 
 pytestmark = pytest.mark.spark
 
-CreateTable = Callable[..., SparkTable]
 NS = 1_700_000_000_123_456_789
 TYPES: Mapping[str, tuple[Any, Any]] = {
     "boolean": (True, False),
@@ -87,14 +85,14 @@ def typed(request: pytest.FixtureRequest, create_table: CreateTable) -> SparkTab
 
 
 def test_every_type_is_read_as_iceberg_reads_it_and_reaches_the_files_of_the_sink(
-    typed: SparkTable, spark_lab: SparkLab, tmp_path: Path
+    typed: SparkTable, tmp_path: Path
 ) -> None:
     check_evolving_ranges(typed, identifier_columns=["id"])
     found = changes_of(typed, identifier_columns=["id"])
     assert {kind: found.schema.field(name).type for kind, name in NAMES.items()} == ARROW
     inner = found.schema.field("l").type.value_type
     assert {kind: inner.field(name).type for kind, name in NAMES.items()} == ARROW
-    delivered = deliver(typed, spark_lab, tmp_path, initial_load="from_earliest")
+    delivered = deliver(typed, tmp_path)
     java, last = JavaWriters(typed), typed.snapshot_ids()[-1]
     assert weights_of(delivered) == difference(Counter(), java.rows_at(last))
     assert {kind: delivered.schema.field(name).type for kind, name in NAMES.items()} == ARROW
@@ -102,7 +100,7 @@ def test_every_type_is_read_as_iceberg_reads_it_and_reaches_the_files_of_the_sin
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_columns_of_unknown_type_are_null_at_every_depth(
-    create_table: CreateTable, spark_lab: SparkLab, tmp_path: Path, file_format: str
+    create_table: CreateTable, tmp_path: Path, file_format: str
 ) -> None:
     nested = "s struct<x: int>, l array<struct<x: int>>, m map<string, struct<x: int>>"
     table = create_table(f"id int, {nested}", format_version=3)
@@ -125,19 +123,15 @@ def test_columns_of_unknown_type_are_null_at_every_depth(
         {"id": 3, "s": None, "l": None, "m": None, "nothing": None},
     ]  # fmt: skip
     found = changes_of(table)
-    delivered = deliver(table, spark_lab, tmp_path, initial_load="from_earliest")
+    delivered = deliver(table, tmp_path)
     for changes, first_column in ((found, 4), (delivered, 5)):
         read = changes.select(changes.column_names[first_column:])
         assert sorted(read.to_pylist(), key=lambda row: row["id"]) == expected
         assert read.schema.field("nothing").type == pa.null()
 
 
-def deliver(table: SparkTable, lab: SparkLab, folder: Path, **keys: Any) -> pa.Table:
+def deliver(table: SparkTable, folder: Path) -> pa.Table:
     """The contents of a pipeline's sink after one batch."""
-    catalog = {"name": "lab", **lab.catalog_properties}
-    sink = {"type": "files", "path": f"file://{folder}/changes"}
-    workshop = Workshop(folder=folder, table=table.load()).set(
-        catalog=catalog, table=table.identifier, sink=sink, **keys
-    )
-    assert workshop.set(identifier_columns=["id"]).deliver() is not None
+    workshop = followed(table, folder, initial_load="from_earliest")
+    assert workshop.deliver() is not None
     return workshop.changes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from support.spark.row_counts import Row, rows_of
 if TYPE_CHECKING:
     from support.spark.spark_lab import SparkLab
 
-__all__ = ["SparkTable"]
+__all__ = ["CreateTable", "SparkTable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +85,7 @@ class SparkTable:
         ]
         self.lab.sql(f"CALL {self.name.split('.')[0]}.system.create_changelog_view({', '.join(arguments)})")
         return self.lab.sql("SELECT * FROM changelog")
+
+
+CreateTable = Callable[..., SparkTable]
+"""Makes a table of its own for a test; arguments of `SparkLab.create_table`."""
