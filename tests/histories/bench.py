@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import PrimitiveType
 
 from histories.column_values import Seeds
-from histories.history import History, Operation
+from histories.history import Operation
 from histories.schema_edits import PartitionEdits, SchemaEdits
 from histories.states import StateCache
 from histories.trace import Trace
@@ -55,11 +55,6 @@ class Bench(ABC):
     def discard(self) -> None:
         """Delete the table's files; the catalog goes with its folder."""
         shutil.rmtree(self.table().location().removeprefix("file://").removeprefix("file:"), ignore_errors=True)
-
-    def perform(self, history: History) -> None:
-        """Apply all operations of a history."""
-        for operation in history.operations:
-            self.apply(operation)
 
     def apply(self, operation: Operation) -> None:
         """Do one thing and take down what came of it; what the pipeline refuses is raised."""

@@ -31,14 +31,6 @@ def _document(random: Random, name: str) -> Document:
     return {"do": name, **_ARGUMENTS[name](random)}
 
 
-def _nothing(random: Random) -> Document:
-    return {}
-
-
-def _nothing_but_column(random: Random) -> Document:
-    return {"column": 0}
-
-
 def _seed(random: Random) -> int | None:
     return None if random.random() < 0.12 else random.randrange(4)
 
@@ -102,14 +94,14 @@ _ARGUMENTS: Final[Mapping[str, Callable[[Random], Document]]] = {
     "rename_column": lambda r: {"column": r.randrange(6), "name": r.choice(_NAMES)},
     "promote_column": lambda r: {"column": r.randrange(4)},
     "move_column": lambda r: {"column": r.randrange(6)},
-    "make_optional": _nothing_but_column,
+    "make_optional": lambda _: {"column": 0},
     "identify": lambda r: {"columns": _numbers(r, 0, 1)},
     "add_partition": lambda r: {"column": r.randrange(3), "transform": r.choice(PARTITIONS)},
     "drop_partition": lambda r: {"field": r.randrange(3)},
     "roll_back": lambda r: {"snapshot": r.randrange(6)},
     "set_current": lambda r: {"snapshot": r.randrange(8)},
     "expire": lambda r: {"count": r.randrange(3)},
-    "deliver": _nothing,
+    "deliver": lambda _: {},
     "insert": lambda r: {"rows": _rows(r, 1)},
     "insert_overwrite": lambda r: {"where": _condition(r)},
     "delete": lambda r: {"where": _condition(r)},
@@ -124,7 +116,7 @@ _ARGUMENTS: Final[Mapping[str, Callable[[Random], Document]]] = {
     "overwrite": lambda r: {"where": _condition(r), "rows": _rows(r)},
     "upsert": lambda r: {"column": r.randrange(3), "rows": _rows(r, 1)},
     "overwrite_partitions": lambda r: {"rows": _rows(r, 1)},
-    "rewrite_all": _nothing,
+    "rewrite_all": lambda _: {},
     "append_as": lambda r: {"rows": _rows(r, 1), "file_format": "orc"},
     "delete_positions": lambda r: {
         "rows": _picks(r),
@@ -151,8 +143,8 @@ _ARGUMENTS: Final[Mapping[str, Callable[[Random], Document]]] = {
         "drop_deletes": r.random() < 0.5,
     },
     "compact_deletes": lambda r: {"granularity": r.choice(("file", "partition"))},
-    "rewrite_manifests": _nothing,
-    "upgrade": _nothing,
+    "rewrite_manifests": lambda _: {},
+    "upgrade": lambda _: {},
     "on_branch": lambda r: {"name": "b", "operations": _parts(r, _DELTAS)},
     "fast_forward": lambda r: {"name": r.choice(("b", "c")), "operations": _parts(r, _DELTAS)},
     "cherry_pick": lambda r: {"files": _files(r), "then": _parts(r, _DELTAS)[: r.randrange(3)]},

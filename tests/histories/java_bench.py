@@ -92,11 +92,7 @@ class JavaBench(Bench):
 
     def scan_tasks(self) -> list[Any]:
         """Java's file scan tasks of the branch that commits go to, by the location of the file."""
-        scan = self.writers.java.newScan()
-        if "branch" in self.options:
-            scan = scan.useRef(self.options["branch"])
-        planned = self.writers._rows.listed(scan.planFiles())
-        return sorted(planned, key=lambda task: str(task.file().location()))
+        return self.writers.scan_tasks(self.options.get("branch"))
 
     def live_rows(self, task: Any) -> list[dict[str, Any]]:
         """The rows of a data file that its deletes leave, read by Iceberg, in the table's schema."""

@@ -74,7 +74,7 @@ class PyIcebergBench(Bench):
         return self._identifier
 
     def catalog_properties(self) -> Mapping[str, str]:
-        return {"name": self.catalog.name, "type": "sql", **self.catalog.properties}
+        return {"name": self.catalog.name, **self.catalog.properties}
 
     def table(self) -> Table:
         return self.catalog.load_table(self._identifier)

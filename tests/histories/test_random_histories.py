@@ -4,18 +4,17 @@ A failure prints the smallest history found that still goes wrong, and the comma
 thousands.
 """
 
+import os
 from typing import Any
 
 import pytest
 
 from histories.generator import generate
-from histories.history import History
 from histories.java_bench import JavaBench
 from histories.pyiceberg_bench import PyIcebergBench
 from histories.soak import replay_command
 from histories.trial import Laboratory
 from support.missing import missing
-from support.tiers import extended
 
 pytestmark = pytest.mark.slow
 
@@ -25,34 +24,25 @@ OF_A_RELEASE = {"pyiceberg": 60, "java": 45, "sql": 18}
 """Before which seed `make extended` goes on."""
 OF_RARE_CHANGES = {"pyiceberg": [93], "java": [48, 88], "sql": []}
 """Seeds after it that `make extended` tries all the same: operations succeed there that succeed in few histories."""
-SHRINKING_ATTEMPTS = 60
-"""A test must end; `make soak` shrinks further."""
+SHRINKING_ATTEMPTS = int(os.environ.get("ICEFLOE_SHRINKING_ATTEMPTS", "60"))
+"""A test must end; `make soak` shrinks further, and a mutation is to be found, not to be explained."""
 
 
-def seeds(writer: str) -> list[Any]:
-    few, more = OF_EVERY_CHANGE[writer], OF_A_RELEASE[writer]
-    return [*range(few), *map(extended, [*range(few, more), *OF_RARE_CHANGES[writer]])]
+def cases() -> list[Any]:
+    """Seeds and writers. Writers take turns, so that a fault that only one of them shows is found soon."""
+    found = []
+    for writer, few in OF_EVERY_CHANGE.items():
+        for seed in [*range(OF_A_RELEASE[writer]), *OF_RARE_CHANGES[writer]]:
+            marks = [pytest.mark.spark] * (writer != "pyiceberg") + [pytest.mark.extended] * (seed >= few)
+            found.append(pytest.param(seed, writer, marks=marks))
+    return sorted(found, key=lambda case: case.values[0])
 
 
-@pytest.mark.parametrize("seed", seeds("pyiceberg"))
-def test_the_changes_of_a_table_that_pyiceberg_writes(laboratory: Laboratory, seed: int) -> None:
-    hold(laboratory, generate(seed, "pyiceberg"))
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("seed", seeds("java"))
-def test_the_changes_of_a_table_with_delete_files_of_every_kind(laboratory: Laboratory, seed: int) -> None:
-    hold(laboratory, generate(seed, "java"))
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("seed", seeds("sql"))
-def test_the_changes_of_a_table_that_spark_writes(laboratory: Laboratory, seed: int) -> None:
-    hold(laboratory, generate(seed, "sql"))
-
-
-def hold(laboratory: Laboratory, history: History) -> None:
-    """Try a history; what goes wrong is told by the smallest one that does."""
+@pytest.mark.parametrize(("seed", "writer"), cases())
+def test_the_changes_of_a_table_are_the_differences_of_its_states(
+    laboratory: Laboratory, seed: int, writer: str
+) -> None:
+    history = generate(seed, writer)
     try:
         laboratory.try_out(history)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is shown

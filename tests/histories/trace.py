@@ -29,7 +29,7 @@ class ExpectedStep:
 
 @dataclass(slots=True)
 class Trace:
-    """The heads of each branch, in the order in which they were seen, and when each snapshot appeared.
+    """The heads of main, in the order in which they were seen, and when each snapshot appeared.
 
     ``schemas``, ``metadata_locations`` and ``format_versions`` are those of the table when a snapshot was new;
     ``full_schemas`` have the columns too that were dropped before, whose values files still hold.
@@ -37,7 +37,7 @@ class Trace:
     `observe` is called after every commit of metadata: what appears between two calls was published together.
     """
 
-    heads: dict[str, list[int]] = field(default_factory=dict)
+    heads: list[int] = field(default_factory=list)
     published: dict[int, int] = field(default_factory=dict)
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     schemas: dict[int, Schema] = field(default_factory=dict)
@@ -53,10 +53,9 @@ class Trace:
             self.published.setdefault(snapshot.snapshot_id, self._calls)
             if snapshot.snapshot_id not in self.snapshots:
                 self._first_seen(table, snapshot)
-        for name, ref in table.metadata.refs.items():
-            seen = self.heads.setdefault(name, [])
-            if not seen or seen[-1] != ref.snapshot_id:
-                seen.append(ref.snapshot_id)
+        head = table.metadata.current_snapshot_id
+        if head is not None and self.heads[-1:] != [head]:
+            self.heads.append(head)
 
     def _first_seen(self, table: Table, snapshot: Snapshot) -> None:
         schema = None if snapshot.schema_id is None else table.metadata.schema_by_id(snapshot.schema_id)
@@ -74,14 +73,12 @@ class Trace:
             snapshot_id = self.snapshots[snapshot_id].parent_snapshot_id
         return found[::-1]
 
-    def steps(
-        self, after: int | None, up_to: int, *, split: bool = False, branch: str = "main"
-    ) -> list[ExpectedStep] | None:
-        """The steps of a range; None where the branch never went from one to the other."""
+    def steps(self, after: int | None, up_to: int, *, split: bool = False) -> list[ExpectedStep] | None:
+        """The steps of a range; None where main never went from one to the other."""
         lineage = self.lineage(up_to)
         if after is None or after in lineage:
             return self._commits(lineage[0 if after is None else lineage.index(after) + 1 :], split=split)
-        landing = self._landing(after, up_to, branch)
+        landing = self._landing(after, up_to)
         if landing is None:
             return None
         move = ExpectedStep(start=after, end=landing, commit_snapshot_ids=frozenset([landing]), timestamp_ms=None)
@@ -91,11 +88,10 @@ class Trace:
         """True if the table had row lineage when the snapshot was new."""
         return self.format_versions[snapshot_id] >= _ROW_LINEAGE
 
-    def left_behind(self, branch: str = "main") -> list[int]:
-        """Former heads of the branch that its present head does not descend from, oldest first."""
-        heads = self.heads.get(branch, [])
-        kept = set(self.lineage(heads[-1])) if heads else set()
-        return [head for head in dict.fromkeys(heads) if head not in kept]
+    def left_behind(self) -> list[int]:
+        """Former heads of main that its present head does not descend from, oldest first."""
+        kept = set(self.lineage(self.heads[-1])) if self.heads else set()
+        return [head for head in dict.fromkeys(self.heads) if head not in kept]
 
     def is_replace(self, snapshot_id: int) -> bool:
         """True if the snapshot says that it changed no row."""
@@ -124,9 +120,9 @@ class Trace:
             timestamp_ms=last.timestamp_ms,
         )
 
-    def _landing(self, after: int, up_to: int, branch: str) -> int | None:
-        """The end of the last move without a commit, on the way of the branch from one snapshot to the other."""
-        heads = self.heads.get(branch, [])
+    def _landing(self, after: int, up_to: int) -> int | None:
+        """The end of the last move without a commit, on the way of main from one snapshot to the other."""
+        heads = self.heads
         arrivals = [index for index, head in enumerate(heads) if up_to in self.lineage(head)]
         exact = [index for index in arrivals if heads[index] == up_to]
         if not arrivals:

@@ -11,8 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from pyiceberg.catalog.sql import SqlCatalog
-
 from histories.bench import Bench
 from histories.deliveries import Deliveries
 from histories.examination import Examination, examine
@@ -23,6 +21,7 @@ from histories.pyiceberg_bench import PyIcebergBench
 from histories.shrinking import shrink
 from histories.sql_operations import SQL_OPERATIONS
 from histories.table_changes import TABLE_CHANGES
+from support.catalogs import open_sql_catalog
 from support.nodes.machines_in_turn import MachinesInTurn
 from support.spark.spark_lab import SparkLab
 
@@ -74,8 +73,7 @@ class Laboratory:
         self._numbers = count()
         self._machines: MachinesInTurn | None = None
         self.tally = Tally()
-        properties = {"uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
-        self._catalog = SqlCatalog("histories", **properties)
+        self._catalog = open_sql_catalog("histories", folder)
         self._catalog.create_namespace_if_not_exists("db")
 
     def try_out(self, history: History, *, thorough: bool = False) -> None:
@@ -91,7 +89,8 @@ class Laboratory:
             machines = self._machines_for(history)
             deliveries = Deliveries.begin(bench, self._folder / f"pipeline_{bench.identifier}", random, machines)
             bench.deliver = deliveries.catch_up
-        bench.perform(history)
+        for operation in history.operations:
+            bench.apply(operation)
         if deliveries:
             deliveries.catch_up()
             deliveries.check()

@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, Self
 
-from mutations.mutation import HISTORIES, Mutation, StaleMutationError
+from mutations.mutation import Mutation, StaleMutationError
 from support.missing import SKIP_NOTHING
 
 __all__ = ["Checkout", "Outcome", "Verdict", "library"]
@@ -114,12 +114,11 @@ class Checkout:
         )
 
     def _pytest(self, suite: Sequence[str], timeout_seconds: float) -> tuple[int, str]:
-        plugins = ["no:cacheprovider", *(["mutations.hurried_histories"] if suite == HISTORIES else [])]
-        options = ["-x", "-rfE", "--tb=short", *(f"-p{plugin}" for plugin in plugins)]
-        command = [sys.executable, "-m", "pytest", *options, *suite]
+        command = [sys.executable, "-m", "pytest", "-x", "-rfE", "--tb=short", "-pno:cacheprovider", *suite]
         paths = os.pathsep.join(str(self.folder / each) for each in ("plugins", "tests"))
         # Bytecode of a file that was broken and mended within a second would be taken for the other's.
         environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
+        environment["ICEFLOE_SHRINKING_ATTEMPTS"] = "0"
         # A test that fails because something is missing here would be taken for one that noticed.
         environment.pop(SKIP_NOTHING, None)
         with (self.folder / ".output").open("w+") as output:

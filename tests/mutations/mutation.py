@@ -7,9 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeAlias
 
-__all__ = ["HISTORIES", "Kind", "Mutation", "StaleMutationError"]
+__all__ = ["Kind", "Mutation", "StaleMutationError"]
 
-HISTORIES: Final = ("tests/histories",)
 _OTHERWISE: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -58,7 +57,7 @@ class Mutation:
     function: str
     kind: Kind
     place: int = 0
-    suite: tuple[str, ...] = HISTORIES
+    suite: tuple[str, ...] = ("tests/histories",)
 
     def broken(self, sources: Mapping[str, str]) -> tuple[str, str]:
         """The file of the function, and its text with the mutation.

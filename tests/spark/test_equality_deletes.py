@@ -143,7 +143,7 @@ def test_files_that_lack_the_column_of_their_partition(create_table: CreateTable
         pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / f"part={part}" / "rows.parquet")
     table.sql(f"CALL lab.system.add_files(table => '{table.identifier}', source_table => '`parquet`.`{tmp_path}`')")
     java = JavaWriters(table)
-    left = java.live_files()[0].data_file
+    left = java.scan_tasks()[0].file()
     delete(java, ["part", "id"], ("left", 1), ("right", 2), partition_of=left)
     with java.spec() as spec:
         spec.removeField("part")
@@ -194,7 +194,7 @@ def test_rewritten_deletes_keep_their_sequence_number(create_table: CreateTable)
     delete(java, ["id"], 1)
     delete(java, ["id"], 2)
     java.append(java.data_files([(1,), (2,)]))
-    old = {file.location(): file for live in java.live_files() for file in live.delete_files}.values()
+    old = {file.location(): file for task in java.scan_tasks() for file in task.deletes()}.values()
     number = max(file.dataSequenceNumber() for file in old)
     java.rewrite(removed=old, added=java.equality_deletes(["id"], [(1,), (2,)]), sequence_number=number)
     assert java.rows_at(table.snapshot_ids()[-1]) == Counter([(1,), (2,), (3,)])

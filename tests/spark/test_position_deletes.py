@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 def in_force(java: JavaWriters) -> list[int]:
     """The number of delete files in force on each data file of the head."""
-    return [len(live.delete_files) for live in java.live_files()]
+    return [len(task.deletes()) for task in java.scan_tasks()]
 
 
 def ids_of(rows: Counter[tuple[Any, ...]]) -> list[Any]:

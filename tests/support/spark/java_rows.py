@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from support.spark.row_counts import Row, rows_of
 from support.spark.spark_table import SparkTable
 
-__all__ = ["JavaRows", "JavaStates", "LiveFile", "arrow_rows"]
+__all__ = ["JavaRows", "JavaStates", "arrow_rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,14 +194,6 @@ def _nested(row: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveFile:
-    """A data file of a table state and the delete files in force on it."""
-
-    data_file: Any
-    delete_files: tuple[Any, ...]
-
-
 class JavaStates:
     """The contents of one table: its files, the deletes in force on them, its rows."""
 
@@ -219,17 +211,12 @@ class JavaStates:
         self._java.refresh()
         return self._java
 
-    def live_files(self, *, branch: str | None = None, snapshot_id: int | None = None) -> list[LiveFile]:
-        """The data files of a state (default: main's) with the delete files in force, by location."""
-        java = self.java
-        scan = java.newScan()
-        if snapshot_id is not None:
-            scan = scan.useSnapshot(snapshot_id)
-        elif branch is not None:
+    def scan_tasks(self, branch: str | None = None) -> list[Any]:
+        """Java's scan tasks of main or a branch by location: a data file, and the delete files in force on it."""
+        scan = self.java.newScan()
+        if branch is not None:
             scan = scan.useRef(branch)
-        planned = self._rows.listed(scan.planFiles())
-        live = [LiveFile(data_file=task.file(), delete_files=tuple(task.deletes())) for task in planned]
-        return sorted(live, key=lambda file: str(file.data_file.location()))
+        return sorted(self._rows.listed(scan.planFiles()), key=lambda task: str(task.file().location()))
 
     def rows_at(self, snapshot_id: int | None, *, schema_of: int | None = None) -> Counter[Row]:
         """The result of `SparkTable.rows_at`, read by Iceberg's generic reader, much faster.
@@ -248,10 +235,6 @@ class JavaStates:
     def type(self, name: str) -> Any:
         """A primitive type: ``long``, ``decimal(10, 2)``."""
         return self._iceberg.types.Types.fromPrimitiveString(name)
-
-    def literal(self, value: Any) -> Any:
-        """A literal, such as the default of a column."""
-        return self._iceberg.expressions.Literal.of(value)
 
     def term(self, transform: str, *arguments: Any) -> Any:
         """A partition term: ``term("bucket", "id", 4)``, ``term("day", "at")``."""

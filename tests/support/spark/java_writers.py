@@ -200,7 +200,6 @@ class JavaWriters(JavaStates, JavaCommits):
         rows: Iterable[Sequence[Any] | Mapping[str, Any]],
         *,
         file_format: str = "parquet",
-        spec_id: int | None = None,
         schema_id: int | None = None,
     ) -> list[Any]:
         """Write rows in their order, one file for each partition in the order of its first row.
@@ -208,11 +207,10 @@ class JavaWriters(JavaStates, JavaCommits):
         Args:
             rows: values in the order of the table's columns, or by column.
             file_format: parquet, orc or avro.
-            spec_id: default: the table's current one.
             schema_id: default: the table's current one.
         """
         java, metadata = self.java, self.table.load().metadata
-        spec = java.spec() if spec_id is None else java.specs().get(spec_id)
+        spec = java.spec()
         schema_id = metadata.current_schema_id if schema_id is None else schema_id
         schema, java_schema = metadata.schema_by_id(schema_id), java.schemas().get(schema_id)
         assert schema is not None, f"table {self.table.name} has no schema {schema_id}"
@@ -226,7 +224,6 @@ class JavaWriters(JavaStates, JavaCommits):
         self,
         positions: Mapping[Any, Iterable[int]],
         *,
-        file_format: str = "parquet",
         granularity: str = "file",
         referenced: bool = False,
     ) -> list[Any]:
@@ -234,7 +231,6 @@ class JavaWriters(JavaStates, JavaCommits):
 
         Args:
             positions: of each data file.
-            file_format: parquet, orc or avro.
             granularity: ``file``: one delete file for each data file; ``partition``: one for each partition.
             referenced: name the data file in the manifest (``referenced_data_file``); granularity file only.
         """
@@ -243,8 +239,7 @@ class JavaWriters(JavaStates, JavaCommits):
             key = (file.specId(), str(file.partition())) if granularity == "partition" else (file.location(),)
             groups.setdefault(key, []).append(file)
         return [
-            self._position_deletes({file: positions[file] for file in files}, file_format, referenced)
-            for files in groups.values()
+            self._position_deletes({file: positions[file] for file in files}, referenced) for files in groups.values()
         ]
 
     def deletion_vectors(
@@ -258,7 +253,7 @@ class JavaWriters(JavaStates, JavaCommits):
             merge: take over the position deletes and vectors in force, as V3 demands.
         """
         java = self.java
-        in_force = {live.data_file.location(): live.delete_files for live in self.live_files(branch=branch)}
+        in_force = {task.file().location(): task.deletes() for task in self.scan_tasks(branch)}
         previous = self._rows.jvm.java.util.HashMap()
         for file in positions:
             earlier = [each for each in in_force.get(file.location(), ()) if _content(each) == "POSITION_DELETES"]
@@ -279,19 +274,15 @@ class JavaWriters(JavaStates, JavaCommits):
         columns: Sequence[str],
         keys: Iterable[Sequence[Any]],
         *,
-        file_format: str = "parquet",
         partition_of: Any = None,
-        written_columns: Sequence[str] = (),
     ) -> list[Any]:
         """Delete rows by the values of columns: one delete file, in a list as commits take it.
 
         Args:
             columns: dotted names are fields of structs.
             keys: values in the order of the columns; null deletes null.
-            file_format: parquet, orc or avro.
             partition_of: a data file whose partition alone is meant; default: every row of the table, which takes an
                 unpartitioned spec, current or past.
-            written_columns: what the file holds, if it is more than the columns; the keys are then rows of these.
         """
         java, schema = self.java, self.table.load().schema()
         if partition_of is None:
@@ -299,12 +290,11 @@ class JavaWriters(JavaStates, JavaCommits):
             partition = self._iceberg.PartitionKey(spec, java.schema())
         else:
             spec, partition = java.specs().get(partition_of.specId()), partition_of.partition()
-        written = written_columns or columns
-        java_schema = java.schema().select(self._rows.strings(written))
-        records = self._rows.records(arrow_rows(schema.select(*written), written, keys), java_schema)
+        java_schema = java.schema().select(self._rows.strings(columns))
+        records = self._rows.records(arrow_rows(schema.select(*columns), columns, keys), java_schema)
         ids = self._rows.ints([java.schema().findField(name).fieldId() for name in columns])
-        builder = self._builder(file_format).equalityFieldIds(ids).equalityDeleteRowSchema(java_schema)
-        return [self._write(_EQUALITY_DELETES, builder, file_format, spec, partition, records)]
+        builder = self._builder("parquet").equalityFieldIds(ids).equalityDeleteRowSchema(java_schema)
+        return [self._write(_EQUALITY_DELETES, builder, "parquet", spec, partition, records)]
 
     def _builder(self, file_format: str) -> Any:
         java_format = self._iceberg.FileFormat.fromString(file_format)
@@ -327,11 +317,11 @@ class JavaWriters(JavaStates, JavaCommits):
         self._rows.write(writer, records)
         return getattr(writer, to_file)()
 
-    def _position_deletes(self, positions: Mapping[Any, Iterable[int]], file_format: str, referenced: bool) -> Any:
+    def _position_deletes(self, positions: Mapping[Any, Iterable[int]], referenced: bool) -> Any:
         first, *others = positions
         spec, partition = self._java.specs().get(first.specId()), first.partition()
-        output = self._output(file_format, spec, partition)
-        writer = self._builder(file_format).build().newPositionDeleteWriter(output, spec, partition)
+        output = self._output("parquet", spec, partition)
+        writer = self._builder("parquet").build().newPositionDeleteWriter(output, spec, partition)
         delete = self._iceberg.deletes.PositionDelete.create()
         for file, deleted in positions.items():
             for position in sorted(deleted):
