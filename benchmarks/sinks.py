@@ -30,14 +30,14 @@ from opensearchpy.helpers import bulk
 from rich.console import Console
 from rich.table import Table as Printed
 
+from demo.servers.kafka import Kafka
+from demo.servers.opensearch import OpenSearch
 from icefloe.changes.columns import ChangeColumns
 from icefloe.engines.run_batch import run_batch
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.sink import Sink, open_sink
 from support.pipelines.workspace import Workspace
-from support.servers.kafka import Kafka
-from support.servers.opensearch import OpenSearch
 
 TURNS = 3
 CHANGES = 1_000

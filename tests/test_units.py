@@ -1,15 +1,8 @@
-import doctest
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icefloe import units
 from icefloe.units import format_bytes, natural, parse_bytes, parse_seconds
-
-
-def test_the_examples_of_the_docstrings_hold():
-    assert doctest.testmod(units).failed == 0
 
 
 @given(st.text() | st.text("0123456789²٣ -+_.e") | st.integers(-(2**64), 2**70).map(str) | st.just("1" * 5000))

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from airflow.configuration import conf
 from airflow.models.connection import Connection
+from airflow.models.dagrun import DagRun
+from airflow.utils.session import create_session
 from obstore.store import S3Store
 from pyiceberg.utils.config import Config
 
@@ -110,17 +112,11 @@ def check_outcome(arguments: list[str]) -> None:
 
 def forget_connection(conn_id: str) -> None:
     """Other tests share Airflow's database."""
-    from airflow.models.connection import Connection
-    from airflow.utils.session import create_session
-
     with create_session() as session:
         session.query(Connection).filter(Connection.conn_id == conn_id).delete()
 
 
 def conf_of_last_run(dag_id: str) -> dict[str, Any]:
-    from airflow.models.dagrun import DagRun
-    from airflow.utils.session import create_session
-
     with create_session() as session:
         runs = session.query(DagRun).filter(DagRun.dag_id == dag_id).order_by(DagRun.id.desc())
         return json.loads(json.dumps(runs.first().conf))

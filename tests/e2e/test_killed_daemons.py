@@ -82,7 +82,7 @@ def test_batches_are_delivered_once_whatever_dies(lake: Lake, daemons: Daemons) 
     # Asked for before coalesce can begin: once shuffle_write succeeds, it may be through before the next look.
     halts.at("*/0/extents/*")
     daemons.kill("scheduler", with_children=False)
-    daemons.start_again("scheduler")
+    daemons.start("scheduler")
     wait_until(lambda: not lost.is_running(), what="the end of the task whose scheduler died", seconds=SECONDS)
     run = flights.wait_for_task(0, "shuffle_write", "success")
     assert flights.task(run, "shuffle_write")["try_number"] > 1
@@ -103,13 +103,13 @@ def test_batches_are_delivered_once_whatever_dies(lake: Lake, daemons: Daemons) 
     daemons.kill("triggerer", with_children=False)
     halts.at("*/batch=1/_manifest.json")
     lake.replace_carrier(2, "WN")
-    daemons.start_again("triggerer")
+    daemons.start("triggerer")
 
     # The machine of scheduler and worker dies: readers see the batch, and the checkpoint does not know it yet.
     halts.wait(seconds=SECONDS)
     daemons.kill("scheduler", with_children=True)
     assert not (lake.folder / "storage/checkpoints/flights/commits/1.json").exists()
-    daemons.start_again("scheduler")
+    daemons.start("scheduler")
     run = flights.wait_for_end(1)
     assert flights.task(run, "commit")["try_number"] > 1
     assert (lake.changes(0), lake.changes(1)) == (LOADED, UPDATED)

@@ -6,13 +6,13 @@ from typing import TypeVar
 
 import pytest
 
+from demo.servers.kafka import Kafka
+from demo.servers.opensearch import OpenSearch
 from demo.servers.server_process import ServerProcess, ServerUnavailableError
 from support.missing import missing
 from support.servers.azurite import Azurite
 from support.servers.cluster_place import ClusterPlace, WorkerEnvironment
 from support.servers.dynamodb import Dynamodb
-from support.servers.kafka import Kafka
-from support.servers.opensearch import OpenSearch
 from support.servers.postgresql import Postgresql
 from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkCluster

@@ -9,11 +9,11 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from demo.servers.kafka import Kafka
 from icefloe.sinks.kafka.kafka_sink import KafkaSink, open_kafka_sink
 from icefloe.sinks.sink import PartDelivery
 from icefloe.storage.location import open_store
 from sinks.kafka.staged_changes import FLIGHTS, LOAD, Staged
-from support.servers.kafka import Kafka
 from support.servers.kafka_reader import ReadMessage, read_topic
 
 NUMBERS: Iterator[int] = count()

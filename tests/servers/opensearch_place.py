@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from demo.servers.opensearch import OpenSearch
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.sinks.sink import open_sink
 from icefloe.storage.location import open_store
 from sinks.opensearch.batches import ORIGIN
-from support.servers.opensearch import OpenSearch
 
 _NUMBERS: Iterator[int] = count()
 _BREAKER = "network.breaker.inflight_requests.limit"

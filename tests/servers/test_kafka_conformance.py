@@ -7,12 +7,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from demo.servers.kafka import Kafka
 from icefloe.sinks.kafka.kafka_sink import KafkaSink
 from icefloe.testing.conformance import SinkConformance
 from icefloe.testing.processes import OutwardCalls
 from servers.kafka_place import NUMBERS
 from servers.watched_kafka import MOST_BYTES, watched_sink
-from support.servers.kafka import Kafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(1800)]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from demo.servers.kafka import Kafka
 from support.pipelines.workspace import Outcome, Workspace, icefloe
-from support.servers.kafka import Kafka
 from support.servers.kafka_reader import read_topic
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from demo.servers.kafka import Kafka
 from servers.kafka_place import KafkaPlace
 from support.catalogs import open_sql_catalog
 from support.pipelines.workspace import Workspace, icefloe
-from support.servers.kafka import Kafka
 from support.servers.kafka_reader import read_topic
 from support.tables.events import rows
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message
 
+from demo.servers.kafka import Kafka
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.kafka import topics
 from icefloe.sinks.kafka.topics import arrivals
 from icefloe.sinks.sink import SupersededError
 from servers.kafka_place import KafkaPlace, deliver_all, kafka_place
 from sinks.kafka.staged_changes import CHANGES, FLIGHTS, LOAD, Staged, inserts
-from support.servers.kafka import Kafka
 
 pytestmark = pytest.mark.servers
 

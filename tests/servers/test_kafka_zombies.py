@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from demo.servers.kafka import Kafka
 from icefloe.sinks.sink import PartDelivery, SupersededError
 from servers.conftest import or_skip
 from servers.kafka_place import KafkaPlace, deliver_all
 from sinks.kafka.staged_changes import FLIGHTS, Staged, inserts
-from support.servers.kafka import Kafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.extended]
 

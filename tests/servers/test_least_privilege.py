@@ -80,7 +80,7 @@ def account(tmp_path: Path, versitygw: Versitygw) -> Account:
         "sink": {"type": "files", "path": f"s3://{bucket}/changes"},
     }
     (tmp_path / "rows.yaml").write_text(yaml.safe_dump(pipeline))
-    key, secret = versitygw.add_user()
+    key, secret = versitygw.add_account("user")
     made = Account(store=versitygw, bucket=bucket, key=key, secret=secret, folder=tmp_path, table=table)
     try:
         made.allow(documented_policy(bucket))

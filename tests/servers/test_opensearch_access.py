@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from demo.servers.opensearch import OpenSearch
 from icefloe.errors import TerminalError
 from servers.opensearch_place import OpenSearchPlace, opensearch_place
 from sinks.opensearch.batches import changes, part, proven, rows_of, run
 from support.servers.guarded_proxy import Guard, guarded_proxy, signed_by
-from support.servers.opensearch import OpenSearch
 from support.servers.private_authority import PrivateAuthority
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from demo.servers.opensearch import OpenSearch
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.opensearch.opensearch_sink import OpenSearchSink
 from icefloe.testing.arrival_cases import ArrivalCases
@@ -12,7 +13,6 @@ from icefloe.testing.conformance import InterruptionCases, SinkConformance
 from icefloe.testing.processes import OutwardCalls
 from servers.opensearch_place import OpenSearchPlace
 from sinks.opensearch.sinks import SuiteOfIndexes
-from support.servers.opensearch import OpenSearch
 
 pytestmark = [pytest.mark.servers, pytest.mark.extended, pytest.mark.timeout(1800)]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from demo.servers.opensearch import OpenSearch
 from servers.opensearch_place import OpenSearchPlace
 from support.pipelines.workspace import Outcome, Workspace, icefloe
-from support.servers.opensearch import OpenSearch
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 

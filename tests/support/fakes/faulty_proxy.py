@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from support.fakes.unanswering import serving
+
 __all__ = ["Answer", "FaultyProxy", "every", "faulty_proxy", "is_create", "is_read", "is_write"]
 
 _AT_ONCE: Final = 1 << 16
@@ -164,6 +166,8 @@ class FaultyProxy:
 
     def serve(self, client: socket.socket) -> None:
         """Serves one connection to its end."""
+        with self._lock:
+            self.connections += 1
         store_address = ("127.0.0.1", self.target)
         with suppress(OSError), self._secured(client) as asking, socket.create_connection(store_address) as store:
             self._relay(asking, store)
@@ -227,20 +231,5 @@ def faulty_proxy(
 ) -> Iterator[FaultyProxy]:
     """A proxy before the server on a port of this machine."""
     proxy = FaultyProxy(target=target, fault=fault, is_struck=is_struck, concerns=concerns, tls=tls)
-    listening = socket.create_server(("127.0.0.1", 0), backlog=128)
-    proxy.port = listening.getsockname()[1]
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = listening.accept()
-                proxy.connections += 1
-                threading.Thread(target=proxy.serve, args=(client,), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    try:
+    with serving(lambda client, _: proxy.serve(client)) as proxy.port:
         yield proxy
-    finally:
-        with suppress(OSError):
-            listening.shutdown(socket.SHUT_RDWR)
-        listening.close()

@@ -14,6 +14,7 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.run_settings import Credentials
 from icefloe.engines.run_batch import Observer, run_batch
 from icefloe.pipeline.model import Pipeline
+from support.catalogs import sql_properties
 from support.pipelines.lake import Lake
 from support.pipelines.workspace import icefloe
 
@@ -36,12 +37,8 @@ class Flights:
     @property
     def variables(self) -> dict[str, str]:
         """The catalog, as PyIceberg's own configuration."""
-        properties = {
-            "TYPE": "sql",
-            "URI": f"sqlite:///{self.folder}/catalog.db",
-            "WAREHOUSE": f"file://{self.folder}/warehouse",
-        }
-        return {f"PYICEBERG_CATALOG__LAKEHOUSE__{name}": value for name, value in properties.items()}
+        properties = sql_properties(self.folder)
+        return {f"PYICEBERG_CATALOG__LAKEHOUSE__{name.upper()}": value for name, value in properties.items()}
 
     def write_pipeline(self, stem: str, documented: Mapping[str, Any] | None = None, **keys: Any) -> Path:
         """A pipeline file with places of its own in place of the documented ones, and no Spark."""

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-import yaml
 from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
 
 from support.catalogs import open_sql_catalog, sql_properties
+from support.pipelines.pipeline_files import write_pipeline
+from support.pipelines.replay import delivered_changes
 
 __all__ = ["Lake", "TaskStates"]
 
@@ -66,17 +66,14 @@ class Lake:
         return json.dumps({"conn_type": "iceberg", "extra": sql_properties(self.folder)})
 
     def write_pipeline(self, name: str, **keys: Any) -> None:
-        minimal = {
-            "version": 1,
-            "catalog": "lakehouse",
-            "table": "nyc.flights",
+        own = {
             "storage": f"file://{self.folder}/storage",
             "sink": {"type": "files", "path": f"file://{self.folder}/changes"},
             "engine": "local",
             "schedule": "0 * * * *",
             "default_args": {"retries": 0},
         }
-        (self.pipelines / f"{name}.yaml").write_text(yaml.safe_dump({**minimal, **keys}))
+        write_pipeline(self.pipelines, name, **{**own, **keys})
 
     def append(self, *rows: tuple[int, str]) -> int:
         self.table.append(_rows(rows))
@@ -89,10 +86,7 @@ class Lake:
 
     def changes(self, batch_number: int, *, below: str = "") -> Counter[tuple[str, int, str]]:
         """The changes of a batch: (change type, flight_id, carrier), counted."""
-        folder = self.folder / "changes" / below / f"batch={batch_number}"
-        manifest = json.loads((folder / "_manifest.json").read_text())
-        names = [name for part in manifest["parts"] for name in part["names"]]
-        rows = [row for name in names for row in pq.ParquetFile(folder / name).read().to_pylist()]
+        rows = delivered_changes(self.folder / "changes" / below / f"batch={batch_number}")
         return Counter((row["_change_type"], row["flight_id"], row["carrier"]) for row in rows)
 
     def backfills(self) -> list[str]:

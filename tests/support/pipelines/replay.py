@@ -2,14 +2,14 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
 from pyiceberg.table import Table
 
-__all__ = ["consumed_rows", "delivered_rows", "replayed", "table_rows"]
+__all__ = ["consumed_rows", "delivered_changes", "replayed", "table_rows"]
 
 _WEIGHTS = {"INSERT": 1, "UPDATE_AFTER": 1, "DELETE": -1, "UPDATE_BEFORE": -1}
 
@@ -33,11 +33,16 @@ def replayed(sink: Path, checkpoint: Path, columns: Sequence[str]) -> Counter[tu
 def delivered_rows(batch: Path, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
     """The sum of the changes that the manifest in the folder of a batch names."""
     held: Counter[tuple[Any, ...]] = Counter()
+    for row in delivered_changes(batch):
+        held[tuple(row[each] for each in columns)] += _WEIGHTS[row["_change_type"]]
+    return held
+
+
+def delivered_changes(batch: Path) -> Iterator[dict[str, Any]]:
+    """The changes in the folder of a batch, as far as its manifest names them."""
     for part in json.loads((batch / "_manifest.json").read_text())["parts"]:
         for name in part["names"]:
-            for row in pq.ParquetFile(batch / name).read().to_pylist():
-                held[tuple(row[each] for each in columns)] += _WEIGHTS[row["_change_type"]]
-    return held
+            yield from pq.ParquetFile(batch / name).read().to_pylist()
 
 
 def table_rows(table: Table, columns: Sequence[str], *, snapshot_id: int | None = None) -> Counter[tuple[Any, ...]]:
@@ -60,7 +65,6 @@ def consumed_rows(sink: Path) -> Counter[tuple[Any, ...]]:
         manifest = json.loads((folder / "_manifest.json").read_text())
         if manifest["batch"]["after_snapshot_id"] is None:
             held.clear()
-        for name in [name for part in manifest["parts"] for name in part["names"]]:
-            for row in pq.ParquetFile(folder / name).read().to_pylist():
-                held[tuple(value for key, value in row.items() if key not in _OWN)] += _WEIGHTS[row["_change_type"]]
+        for row in delivered_changes(folder):
+            held[tuple(value for key, value in row.items() if key not in _OWN)] += _WEIGHTS[row["_change_type"]]
     return Counter({row: count for row, count in held.items() if count})

@@ -10,7 +10,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -83,15 +83,7 @@ class Workshop(EventsTable):
         self.update([1, 60, 110][:files], value=2.0)
         return self.set(shuffle={"map_task_bytes": 1, "partitions": partitions, "target_size_bytes": 1})
 
-    def append(self, ids: Iterable[int], **values: Any) -> int:
-        return self.add(ids, **values)
-
-    def update(self, ids: Iterable[int], *, value: float) -> int:
-        """A copy-on-write update, one snapshot group."""
-        return self.change(ids, value=value)
-
-    def delete(self, ids: Iterable[int]) -> int:
-        return self.remove(ids)
+    append, update, delete = EventsTable.add, EventsTable.change, EventsTable.remove
 
     def snapshot_ids(self) -> list[int]:
         return [snapshot.snapshot_id for snapshot in self.table.refresh().metadata.snapshots]

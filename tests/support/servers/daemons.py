@@ -55,7 +55,7 @@ class Daemons:
             self._airflow("db", "migrate")
         try:
             for name in _NAMES:
-                self._start(name)
+                self.start(name)
                 if name == "api-server":
                     # A scheduler that is there before starts tasks, and gives those up that find no API for minutes.
                     wait_until(self._is_answered, what="the API server", seconds=180)
@@ -91,10 +91,6 @@ class Daemons:
         for child in dying:
             with suppress(psutil.NoSuchProcess):
                 child.kill()
-
-    def start_again(self, name: str) -> None:
-        """Starts a daemon that was killed."""
-        self._start(name)
 
     def processes(self) -> Iterator[psutil.Process]:
         """The daemons that run and all that they started, also if its parent is dead."""
@@ -142,7 +138,8 @@ class Daemons:
             error.add_note(f"the API server printed: {self.output('api-server')[-6000:]}")
             raise
 
-    def _start(self, name: str) -> None:
+    def start(self, name: str) -> None:
+        """Starts a daemon, also one that was killed."""
         is_warm = self._is_warm and name == "scheduler"
         program = [sys.executable, "-P", str(_WARM_SCHEDULER)] if is_warm else [sys.executable, "-m", "airflow"]
         with (self._home / f"{name}.out").open("ab") as output:

@@ -108,16 +108,10 @@ class Versitygw:
         client: Any = {"allow_http": True}
         return S3Store(name, config={**self.options}, client_options=client)  # type: ignore[arg-type]
 
-    def add_account(self) -> tuple[str, str]:
-        """A new account that may do everything; its key and its secret."""
-        key, secret = f"user{secrets.token_hex(6)}", f"vended{secrets.token_hex(16)}"
-        self._admin("create-user", "--access", key, "--secret", secret, "--role", "admin")
-        return key, secret
-
-    def add_user(self) -> tuple[str, str]:
-        """A new account that may do what policies of buckets allow; its key and its secret."""
-        key, secret = f"user{secrets.token_hex(6)}", f"limited{secrets.token_hex(16)}"
-        self._admin("create-user", "--access", key, "--secret", secret, "--role", "user")
+    def add_account(self, role: str = "admin") -> tuple[str, str]:
+        """A new account that may do everything, or as a user what policies of buckets allow; its key and its secret."""
+        key, secret = f"user{secrets.token_hex(6)}", f"planted{secrets.token_hex(16)}"
+        self._admin("create-user", "--access", key, "--secret", secret, "--role", role)
         return key, secret
 
     def set_policy(self, bucket: str, policy: str) -> None:
