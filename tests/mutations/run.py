@@ -14,17 +14,12 @@ from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from mutations.batches import BATCHES
 from mutations.checkout import Checkout, Verdict
-from mutations.commands import COMMANDS
+from mutations.every_mutation import MUTATIONS
 from mutations.mutation import Mutation
-from mutations.sinks import SINKS
-from mutations.stores import STORES
-from mutations.tables import TABLES
 
 ROOT: Final = Path(__file__).parents[2]
 TIMEOUT_SECONDS: Final = 1800
-MUTATIONS: Final = (*TABLES, *BATCHES, *STORES, *SINKS, *COMMANDS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

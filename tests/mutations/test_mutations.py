@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from mutations.checkout import library
+from mutations.every_mutation import MUTATIONS
 from mutations.mutation import Mutation, StaleMutationError
-from mutations.run import MUTATIONS
 
 ROOT: Final = Path(__file__).parents[2]
 MOST: Final = 115
