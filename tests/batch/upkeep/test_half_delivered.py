@@ -63,16 +63,6 @@ class Stuck(Workspace):
             patched.setattr("icefloe.batch.deliver.prove.FinishedTasks.audit", full)
             assert self.command("run").code == 65
 
-    def kill_reset(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A reset that is killed after it gave the open batch up."""
-
-        def killed(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patched:
-            patched.setattr("icefloe.batch.upkeep.cursor_moves.claim_places", killed)
-            assert self.command("reset", "--yes").code not in (0, 65)
-
     def require_cursor_refused(self) -> None:
         """A moved cursor would leave the half at the sink for good."""
         refused = self.set_cursor()
