@@ -58,6 +58,7 @@ def test_a_column_called_like_one_of_ours(workspace: Workspace) -> None:
         update.rename_column("word", "_Change_Type")
     workspace.table.append(workspace.table.scan().to_arrow())
     assert "_Change_Type" in refused(workspace, workspace.folder / "events.yaml")
+    assert "_Change_Type" in icefloe("validate", workspace.folder / "events.yaml").out
 
 
 def test_a_catalog_that_is_down_is_worth_another_try(workspace: Workspace) -> None:
@@ -137,6 +138,7 @@ def test_a_table_dropped_and_created_again_stops(workspace: Workspace) -> None:
     workspace.table.catalog.drop_table("db.events")
     workspace.table.catalog.create_table("db.events", workspace.table.schema())
     assert "dropped and created again" in refused(workspace, pipeline)
+    assert "dropped and created again" in icefloe("status", pipeline, "--json").document["trouble"]
 
 
 def test_every_fault_of_a_file_is_a_line_of_its_own(workspace: Workspace) -> None:

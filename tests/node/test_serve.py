@@ -1,5 +1,6 @@
 """A node that is renewed while it serves."""
 
+import socket
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from demo.servers.free_port import free_port
-from icefloe.errors import TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.node import node_server
 from icefloe.node.node_client import NodeClients
 from icefloe.node.node_config import NodeConfig, Pem
@@ -98,3 +99,11 @@ def test_a_node_that_does_not_get_its_port_back_says_so_and_ends(
     ) as ended:
         serve_node(renewed, threading.Event(), say=renew)
     assert ended.value.exit_code == 75
+
+
+def test_a_node_with_nothing_to_serve_opens_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(NodeConfig, "port", taken.getsockname()[1])
+        config = NodeConfig(version=1, plain=True, listen="127.0.0.1")
+        with pytest.raises(TerminalError, match="neither folder nor address"):
+            serve_node(config, threading.Event(), say=print)

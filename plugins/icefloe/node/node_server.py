@@ -51,13 +51,14 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def __init__(self, config: NodeConfig, *, pem: Pem | None = None, at: str = "") -> None:
         certificate, key, authority = config.pem() if pem is None else pem
+        folder = config.kept_folder  # a configuration without one is refused before a port is open
         super().__init__(
             f"{config.scheme}://{at or f'{config.listen}:{config.port}'}",
             tls_certificates=[] if config.plain else [(certificate, key)],
             verify_client=not config.plain,
             root_certificates=authority or None,
         )
-        self._folder = config.kept_folder
+        self._folder = folder
         self._free = threading.BoundedSemaphore(config.requests_at_once)
         self._queue = threading.BoundedSemaphore(config.requests_at_once)
         self._kept_files = 2 * config.requests_at_once + _OWN_FILES

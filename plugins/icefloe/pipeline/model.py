@@ -214,7 +214,8 @@ class Pipeline:
         except TerminalError as error:
             if error.key is None or error.line is not None:
                 raise
-            line = self.file.line_of(tuple(error.key.split(".")))
+            # A driver has the file without its lines.
+            line = self.file.line_of(tuple(error.key.split("."))) if self.file.lines else 0
             problem = Problem(line=line, key=error.key, sentence=error.sentence)
             raise error.restated(problem.at(self.path), path=self.path, line=line) from error
 

@@ -201,6 +201,8 @@ def says_remedy(store: Store) -> Iterator[None]:
     """Adds the way out to the error of a damaged document, or of one of another release."""
     try:
         yield
+    except KeyMissingError:
+        raise
     except TerminalError as cause:
         raise cause.restated(f"{cause.sentence}; use that release, or {remedy(store)}") from cause
 

@@ -144,6 +144,25 @@ class GroupChanges:
         rows, weights, ordinals = BlockRows.of(piece)
         hashes = self._shape.row_hashes(rows)
         identities = self._shape.identities(rows) if self._shape.has_identity else None
+        # In a frame of its own, so that what it needs is gone before the rows are copied.
+        positions, weights, ordinals, last_ordinal = self._left(hashes, identities, weights, ordinals)
+        return _Survivors(
+            self._shape.without_identity(rows).take(pa.array(positions)).combine_chunks(),
+            hashes.take(positions),
+            _taken(identities, positions),
+            weights,
+            ordinals,
+            last_ordinal,
+        )
+
+    def _left(
+        self,
+        hashes: RowHashes,
+        identities: RowHashes | None,
+        weights: NDArray[np.int64],
+        ordinals: NDArray[np.int32],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], int]:
+        """Positions, weights and ordinals of the rows that are left, and the last ordinal before net changes."""
         # If other identities may cancel rows, equal rows of two identities must stay apart until that is applied.
         keys = hashes if self._cancelled is None or identities is None else combined_hashes(hashes, identities)
         positions, weights = consolidate(keys, ordinals, weights)
@@ -163,14 +182,7 @@ class GroupChanges:
             if cancelled:
                 kept, weights = self._without(cancelled, left, ordinals, weights)
                 positions, ordinals = positions[kept], ordinals[kept]
-        return _Survivors(
-            self._shape.without_identity(rows).take(pa.array(positions)).combine_chunks(),
-            hashes.take(positions),
-            _taken(identities, positions),
-            weights,
-            ordinals,
-            last_ordinal,
-        )
+        return positions, weights, ordinals, last_ordinal
 
     def _without(
         self,

@@ -156,9 +156,10 @@ def survey_storage(
 class _Look(Survey):
     storage_url: str
     age: timedelta
-    open_place: Callable[[str], Store]  # with the credentials of storage and checkpoint
-    open_sink_place: Callable[[str], Store]
-    environ: Mapping[str, str]
+    # With the credentials of storage and checkpoint.
+    open_place: Callable[[str], Store] = field(repr=False)
+    open_sink_place: Callable[[str], Store] = field(repr=False)
+    environ: Mapping[str, str] = field(repr=False)
 
     def look(self) -> None:
         """Looks at the folders below ``shuffle/``, and at the places that their checkpoints name."""

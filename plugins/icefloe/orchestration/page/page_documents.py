@@ -173,7 +173,7 @@ class PageDocuments:
         dag = self._dag(session, dag_id)
         run = self.dags.run(session, dag_id, run_id)
         if run is None:
-            raise HTTPException(404, f"{dag_id} has no run {run_id}")
+            raise HTTPException(404, f"{dag_id} has no run {run_id!r}")
         found, phases = self._read(dag, run.batch_number, run.result("plan").get("backfill_id"))
         commit = run.tasks.get("commit")
         if commit is None or commit.state != "success":
@@ -199,7 +199,7 @@ class PageDocuments:
     def _dag(self, session: SessionDep, dag_id: str) -> DagState:
         for dag in self.dags.dags(session, {dag_id}, runs=_RUNS):
             return dag
-        raise HTTPException(404, f"{dag_id} is no pipeline of icefloe: its DAG has no tag icefloe, or is gone")
+        raise HTTPException(404, f"{dag_id!r} is no pipeline of icefloe: its DAG has no tag icefloe, or is gone")
 
     def _status(self, dag: DagState) -> tuple[Found, Found | None]:
         if dag.facts.pipeline is None or dag.is_backfill:

@@ -107,12 +107,15 @@ def import_tasks() -> None:
         return
     # Forks keep the memory pool that PyArrow takes as it is imported. Programs that other DAGs start take their own.
     pool = pool_variable(os.environ)
-    added = pool.keys() - os.environ.keys()
+    before = {name: os.environ.get(name) for name in pool}
     os.environ.update(pool)
     try:
         import_module(_CALLS)
     except Exception as error:  # noqa: BLE001 - the scheduler starts without them, and listeners of other plugins too
         logger.warning("the modules of icefloe's tasks cannot be imported in the scheduler: %s", one_line(error))
     finally:
-        for name in added:
-            del os.environ[name]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
