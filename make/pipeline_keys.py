@@ -23,6 +23,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "`default_args`": ("properties", "default_args"),
     "`sink` of type files": ("$defs", "files_sink"),
     "`sink` of type opensearch": ("$defs", "opensearch_sink"),
+    "`sink` of type iceberg": ("$defs", "iceberg_sink"),
     "`sink` of type kafka": ("$defs", "kafka_sink"),
 }
 """The place in the schema of the mapping that a section of the page describes, by the section's title."""

@@ -77,3 +77,15 @@ def test_a_backfill_stays_staged(delivering: Lake, run_dag: RunDag) -> None:
     assert (committed["sink"], committed["delivery"]) == ("files", None)
     assert committed["sink_path"].startswith(f"file://{delivering.folder}/storage/staged/flights/_backfills/")
     assert not (delivering.folder / "documents").exists()
+
+
+def test_a_mirror_is_written_through_the_connection_of_its_catalog(lake: Lake, run_dag: RunDag) -> None:
+    lake.table.catalog.create_namespace("copies")
+    lake.write_pipeline("flights", sink={"type": "iceberg", "table": "copies.{table}", "mode": "mirror"})
+    lake.append((1, "AA"), (2, "UA"))
+    assert run_dag("flights").run_state == "success"
+    lake.replace_carrier(2, "DL")
+    done = run_dag("flights")
+    assert result(done, "commit")["delivery"]["url"] == "iceberg://lakehouse/copies.flights"
+    rows = lake.table.catalog.load_table("copies.flights").scan().to_arrow().to_pylist()
+    assert sorted((row["flight_id"], row["carrier"]) for row in rows) == [(1, "AA"), (2, "DL")]

@@ -14,8 +14,11 @@ from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
 
+TABLE_SINKS = [block for block in claimed(Kind.KEYS) if "type: iceberg" in block.text]
 DELIVERED = [
-    block for block in claimed(Kind.KEYS) if "type: opensearch" not in block.text and "kafka" not in block.text
+    block
+    for block in claimed(Kind.KEYS)
+    if block not in TABLE_SINKS and "type: opensearch" not in block.text and "kafka" not in block.text
 ]
 
 
@@ -52,6 +55,15 @@ def test_keys_of_a_pipeline_file_deliver_in_files(
     assert icefloe("run", "flights").code == 0
     [part] = flights.folder.rglob("part-*.parquet")
     assert pq.ParquetFile(part).metadata.num_rows == 1
+
+
+@pytest.mark.parametrize("block", TABLE_SINKS, ids=str)
+def test_keys_of_a_pipeline_file_deliver_in_a_table(block: Block, flights: Flights) -> None:
+    flights.write_pipeline("flights", yaml.safe_load(block.text))
+    flights.lake.table.catalog.create_namespace("changes")
+    flights.lake.append((1, "AA"))
+    assert icefloe("run", "flights").code == 0
+    assert flights.lake.table.catalog.load_table("changes.flights").scan().to_arrow().num_rows == 1
 
 
 TEXT = PAGE.read_text("utf-8")

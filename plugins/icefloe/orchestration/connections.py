@@ -253,7 +253,9 @@ def _catalog_properties(conn_id: str) -> dict[str, object]:
 
 
 def _sink_connection(pipeline: Pipeline) -> dict[str, object]:
-    conn_id = pipeline.sink.conn_id
+    conn_id, catalog = pipeline.sink.conn_id, pipeline.sink.options.get("catalog")
+    if pipeline.sink.type == "iceberg" and isinstance(catalog, str):
+        return {"properties": _catalog_properties(catalog) or None}
     if conn_id is None:
         return {}
     connection = _defined("sink.conn_id", conn_id)

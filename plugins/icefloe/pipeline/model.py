@@ -129,7 +129,7 @@ class Pipeline:
         data = checked_data(file, environ)
         values = {key: _READERS[key](value) if key in _READERS else value for key, value in data.items()}
         name = values.pop("name", None) or Path(file.path).stem
-        values["sink"] = values["sink"].named(pipeline=name, table=values["table"])
+        values["sink"] = values["sink"].named(pipeline=name, table=values["table"], catalog=values["catalog"])
         variables = None if environ is None else named_variables(file.data, environ)
         return cls(file=file, variables=variables, hidden=hidden, name=name, **values)
 

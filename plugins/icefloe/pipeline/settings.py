@@ -80,8 +80,8 @@ class SparkSettings:
 
 
 _EDITABLE: Final = frozenset(
-    {"url", "bootstrap_servers", "schema_registry", "dead_letters", "duplicates", "limit", "shards", "replicas",
-     "settings", "partitions", "replication_factor", "topic_settings", "transaction_rows"}
+    {"url", "catalog", "bootstrap_servers", "schema_registry", "dead_letters", "duplicates", "limit", "shards",
+     "replicas", "settings", "partitions", "replication_factor", "topic_settings", "transaction_rows"}
 )  # fmt: skip
 """Keys of sinks that say how to reach the destination, or help a batch that it refuses; so do all sizes and times."""
 
@@ -115,8 +115,13 @@ class SinkSettings:
             given["target_file_bytes"] = read_size(written["target_file_bytes"])
         return cls(**{**written, **given})
 
-    def named(self, *, pipeline: str, table: str) -> Self:
-        """The settings with the names of pipeline and table in place of their placeholders.
+    @property
+    def commits_once(self) -> bool:
+        """True if a batch arrives by one commit of this process, so that Spark has nothing to do."""
+        return self.type == "iceberg"
+
+    def named(self, *, pipeline: str, table: str, catalog: Any = None) -> Self:
+        """The settings with the names of pipeline and table in place of their placeholders, and a table's catalog.
 
         >>> sink = SinkSettings(type="kafka", options={"topic": "lake.{namespace}.{table}"})
         >>> sink.named(pipeline="flights_changes", table="nyc.flights").options
@@ -125,7 +130,7 @@ class SinkSettings:
         namespace, _, name = table.rpartition(".")
         names = {"{pipeline}": pipeline, "{namespace}": namespace, "{table}": name}
         options = {key: _replaced(value, names) for key, value in self.options.items()}
-        return replace(self, options=options)
+        return replace(self, options={"catalog": catalog, **options} if self.type == "iceberg" else options)
 
     @property
     def destination(self) -> Mapping[str, Any]:
@@ -212,6 +217,7 @@ _GROUP: Final = "icefloe.sinks"
 
 
 _MODULES: Final = {
+    "iceberg": "icefloe.sinks.iceberg.iceberg_sink:open_iceberg_sink",
     "opensearch": "icefloe.sinks.opensearch.opensearch_sink:open_opensearch_sink",
     "kafka": "icefloe.sinks.kafka.kafka_sink:open_kafka_sink",
 }

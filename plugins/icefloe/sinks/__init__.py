@@ -10,6 +10,7 @@ Tasks write changes to `ChangeFiles`. Another `Sink` gets the proven batch from 
 - `json_texts`: columns as JSON texts, and back
 - `key_changes`: one operation for each key
 - `dead_letters`: documents refused for good
+- `iceberg`: changes in a table
 - `opensearch`: documents in a search index
 - `kafka`: events in a topic
 """

@@ -43,7 +43,9 @@ class Flights:
     def write_pipeline(self, stem: str, documented: Mapping[str, Any] | None = None, **keys: Any) -> Path:
         """A pipeline file with places of its own in place of the documented ones, and no Spark."""
         written = {"version": 1, "catalog": "lakehouse", "table": "nyc.flights", **(documented or {}), **keys}
-        sink = {"type": "files", **written.get("sink", {}), "path": f"file://{self.folder}/{stem}/changes"}
+        sink = {"type": "files", **written.get("sink", {})}
+        if sink["type"] == "files":
+            sink["path"] = f"file://{self.folder}/{stem}/changes"
         sink.pop("conn_id", None)
         written |= {"storage": f"file://{self.folder}/{stem}/storage", "sink": sink, "engine": "local"}
         written.pop("storage_conn_id", None)

@@ -2,11 +2,11 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeVar
 
 from icefloe.batch.context.batch_folder import find_batch_document
 from icefloe.batch.context.end_batch import show_ends
@@ -30,6 +30,7 @@ from icefloe.units import time_text
 
 __all__ = ["deliver_batch", "delivered_part"]
 
+_Result = TypeVar("_Result")
 logger = logging.getLogger(__name__)
 
 
@@ -66,7 +67,8 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
                 output=output,
                 begun=begun,
             )
-            deliver = partial(_delivered, task, numbers, engine=engine, records=records, tally=tally)
+            chosen = _Driver() if sink.commits_once else engine
+            deliver = partial(_delivered, task, numbers, engine=chosen, records=records, tally=tally)
             deliveries = deliver()
             try:
                 sink.finish(batch, begun, deliveries)
@@ -203,6 +205,14 @@ def _refuse_other_destination(
         url=sink.url,
         batch_number=batch.batch_number,
     )
+
+
+class _Driver:
+    """The engine of a sink that commits once."""
+
+    def map(self, function: Callable[[int], _Result], numbers: Sequence[int]) -> list[_Result]:
+        """Calls the function here."""
+        return [function(number) for number in numbers]
 
 
 def _delivered(

@@ -1,0 +1,14 @@
+"""Changes in an Iceberg table.
+
+- `iceberg_sink`: from the keys of a pipeline to a sink
+- `table_sink`: the owner of a table, its batches, and one commit for each
+- `changelog`: appends changes
+- `mirror`: keeps the table equal to the source
+- `target`: the table in its catalog, its token, and commits that move main from an inspected head
+- `target_schema`: columns that follow those of the source
+- `target_files`: data files of a batch
+- `target_rows`: rows of the target, found by key
+- `row_delta`: rows that leave and enter a table in one snapshot
+"""
+
+__all__ = []

@@ -1,0 +1,165 @@
+"""The changelog of a table: each batch appends its changes."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.parser import parse
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import FileScanTask, Table, Transaction
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.types import LongType
+
+from icefloe.changes.columns import ChangeColumns
+from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, named_columns
+from icefloe.sinks.iceberg.table_sink import TableSink, delete_all, has_rows, trace_of
+from icefloe.sinks.iceberg.target import Token, pyiceberg_errors
+from icefloe.sinks.iceberg.target_files import WrittenFiles
+from icefloe.sinks.iceberg.target_schema import optional
+from icefloe.sinks.sink import PartDelivery, SchemaOf
+
+
+class ChangelogSink(TableSink):
+    """Appends all changes of a batch as rows with the change columns."""
+
+    keyed: ClassVar[bool] = False
+    keeps_written_columns: ClassVar[bool] = True
+
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        """The changes since the last load, in order; holds the changes of one batch."""
+        return self.read_back_as_written(lambda _number: schema, keys=keys)
+
+    def read_back_as_written(
+        self, schema_of: SchemaOf, *, first_batch: int = 0, keys: pa.RecordBatch | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The same, each batch in its own columns."""
+        table = self._target.find()
+        token = None if table is None else Token.of(table, self.url)
+        if table is not None and token is not None and token.last is not None:
+            first = max(first_batch, token.last.load)
+            with pyiceberg_errors(self.url, "read"):
+                yield from read_changelog(table, schema_of, first=first, last=token.last.number, keys=keys)
+
+    def may_lack_oldest(self) -> bool:
+        """False: a table drops no rows by itself."""
+        return False
+
+    def may_lack_replaced(self) -> bool:
+        """False, for the same reason."""
+        return False
+
+    def _refuse_batch(self, batch: ProvenBatch) -> None:
+        """Every batch is taken."""
+
+    def _columns(self, batch: ProvenBatch) -> pa.Schema:
+        return pa.schema([*(batch.schema.field(name) for name in ChangeColumns.ALL), *batch.shown_schema])
+
+    def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:  # noqa: ARG002
+        only = in_batches(batch.batch_number, batch.batch_number)
+        if batch.rows and not table.scan(row_filter=only).count():
+            return None
+        return PartDelivery(number=part.number, rows=part.rows, documents=part.rows, repeated=part.rows)
+
+    def _stage(
+        self, transaction: Transaction, token: Token, batch: ProvenBatch, part: StagedPart, files: WrittenFiles
+    ) -> str:
+        schema = optional(self._columns(batch))
+        before = 1 if token.last is None else token.last.generation
+        if token.generation > before and has_rows(transaction._table):  # noqa: SLF001
+            # Batches of the owner before may have the same numbers.
+            delete_all(transaction)
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            for changes in part.read():
+                columns = [*changes.select(ChangeColumns.ALL).columns, *batch.shown_rows(changes).columns]
+                yield with_schema(columns, schema)
+
+        with transaction._append_snapshot_producer(trace_of(token, batch)) as append:  # noqa: SLF001 - as the table's settings want it
+            for file in files.of(transaction, rows):
+                append.append_data_file(file)
+        return MAIN_BRANCH
+
+
+def with_schema(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows in the types of a schema."""
+    return pa.RecordBatch.from_arrays(
+        [column.cast(each.type) for column, each in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def read_changelog(
+    table: Table, schema_of: SchemaOf, *, first: int, last: int, keys: pa.RecordBatch | None
+) -> Iterator[pa.RecordBatch]:
+    """The changes of some batches in order; files whose batches overlap, as after a compaction, are read together."""
+    wanted = in_batches(first, last)
+    scan = ArrowScan(table.metadata, table.io, table.schema(), wanted)
+    for tasks in _neighbours(table, list(table.scan(row_filter=wanted).plan_files())):
+        rows = scan.to_table(tasks).combine_chunks()
+        if keys is not None:
+            rows = _of_keys(rows, keys)
+        numbers = rows.column(ChangeColumns.BATCH)
+        for number in sorted(pc.unique(numbers).to_pylist()):
+            schema = schema_of(number)
+            for batch in _in_order(rows.filter(pc.equal(numbers, number))).to_batches():
+                columns = [_column(batch, each, table) for each in schema]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def in_batches(first: int, last: int) -> BooleanExpression:
+    """A filter for the changes of these batches."""
+    return parse(f"{ChangeColumns.BATCH} >= {first} and {ChangeColumns.BATCH} <= {last}")
+
+
+def _neighbours(table: Table, tasks: Sequence[FileScanTask]) -> Iterator[list[FileScanTask]]:
+    """Tasks whose ranges of batches overlap, in the order of the batches."""
+    held, end = list[FileScanTask](), -1
+    for low, high, task in sorted(((*_batches(table, each.file), each) for each in tasks), key=lambda each: each[:2]):
+        if held and low > end:
+            yield held
+            held = []
+        held, end = [*held, task], max(end, high)
+    if held:
+        yield held
+
+
+def _batches(table: Table, file: DataFile) -> tuple[int, int]:
+    """The numbers of the first and the last batch in a file; without bounds it may have any."""
+    column = table.schema().find_field(ChangeColumns.BATCH).field_id
+    low, high = ((bounds or {}).get(column) for bounds in (file.lower_bounds, file.upper_bounds))
+    if low is None or high is None:
+        return 0, np.iinfo(np.int64).max
+    return int(from_bytes(LongType(), low)), int(from_bytes(LongType(), high))
+
+
+def _in_order(changes: pa.Table) -> pa.Table:
+    """By ordinal, rows before a change before those after it; the sort is stable."""
+    after = pa.chunked_array([ChangeColumns.weights(batch) for batch in changes.to_batches()], pa.int64())
+    keys = pa.table({"ordinal": changes.column(ChangeColumns.ORDINAL), "after": after})
+    return changes.take(pc.sort_indices(keys, sort_keys=[("ordinal", "ascending"), ("after", "ascending")]))
+
+
+def _of_keys(rows: pa.Table, keys: pa.RecordBatch) -> pa.Table:
+    masks = [
+        RowHashes.among([column.cast(key.type) for column, key in
+                         zip(named_columns(batch, keys.schema.names), keys.schema, strict=True)], keys.columns)
+        for batch in rows.to_batches()
+    ]  # fmt: skip
+    return rows.filter(pa.chunked_array(masks, pa.bool_()))
+
+
+def _column(rows: pa.RecordBatch, wanted: pa.Field, table: Table) -> pa.Array:
+    """A column by the name that it had when it was written."""
+    name: Any = wanted.name
+    if name not in rows.schema.names:
+        # Renamed since: the newest earlier schema with that name tells its field id.
+        earlier = chain.from_iterable(schema.fields for schema in reversed(table.metadata.schemas))
+        present = (table.schema().find_column_name(each.field_id) for each in earlier if each.name == name)
+        name = next(filter(None, present), None)
+    return pa.nulls(rows.num_rows, wanted.type) if name is None else rows.column(name).cast(wanted.type)

@@ -1,0 +1,273 @@
+"""A table as a sink: its owner, its batches, and one commit for each of them."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.refs import MAIN_BRANCH
+
+from icefloe.documents import dump_document
+from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.iceberg.target import (
+    TOKEN,
+    LastBatch,
+    OvertakenError,
+    TargetTable,
+    Token,
+    claimed,
+    pyiceberg_errors,
+    was_rolled_back,
+)
+from icefloe.sinks.iceberg.target_files import WrittenFiles
+from icefloe.sinks.iceberg.target_schema import evolve, optional
+from icefloe.sinks.sink import PartDelivery, Sink, refuse_other_record, superseded
+
+_MOST_TRIES: Final = 20
+_MOST_FORMAT_VERSION: Final = 2
+
+
+class TableSink(Sink):
+    """Brings each batch into a table by one commit, on top of the head that was inspected, with the token in it.
+
+    Attributes:
+        properties: of a table that the sink makes.
+    """
+
+    commits_once: ClassVar[bool] = True
+    properties: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, target: TargetTable) -> None:
+        self._target = target
+
+    @property
+    def url(self) -> str:
+        """``iceberg://<catalog>/<table>``."""
+        return self._target.url
+
+    def check(self) -> None:
+        """Write and delete a file at the table's location; of a table that is still to be made, find the namespace."""
+        table = self._target.find()
+        if table is None:
+            if self._target.namespace_is_missing():
+                raise TerminalError(f"{self.url} cannot be made: its namespace is missing; create it", key="sink.table")
+            return
+        self._refuse_format(table)
+        probe = f"{table.location()}/data/icefloe-probe"
+        try:
+            with table.io.new_output(probe).create(overwrite=True) as stream:
+                stream.write(b"icefloe")
+            table.io.delete(probe)
+        except OSError as cause:
+            raise TerminalError(
+                f"cannot write below {table.location()}, where {self.url} has its files: {one_line(cause)}; give the "
+                "pipeline the right to write there"
+            ) from cause
+
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
+        """Make the table, or give an empty one a token. Nobody's rows are left alone."""
+        for _ in range(_MOST_TRIES):
+            table = self._target.find()
+            token = None if table is None else Token.of(table, self.url)
+            if token is not None and not (takes_over and token.owner != origin.owner):
+                self._refuse_other(origin, token)
+                return
+            if table is not None:
+                self._refuse_format(table)
+            if table is not None and token is None and not takes_over and has_rows(table):
+                raise TerminalError(
+                    f"{self.url} has rows and belongs to no pipeline: name another sink.table, or empty this one",
+                    owner="",
+                )
+            if only_looks:
+                return
+            new = claimed(token, origin, takes_over=takes_over)
+            if table is None:
+                if self._target.create(Schema(), new, self.properties):
+                    return
+                continue
+            transaction = Transaction(table)
+            # Only a snapshot lets one of two claims fail.
+            with transaction._append_snapshot_producer({}):  # noqa: SLF001
+                pass
+            try:
+                self._commit(table, transaction, new)
+            except OvertakenError:
+                continue
+            return
+        raise self._crowded()
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
+        """Look whether the batch is next, and whether its columns fit; nothing is written."""
+        self._refuse_batch(batch)
+        table = self._target.load()
+        token = self._owned(batch, table)
+        self._refuse_other_record(batch, table, token)
+        if token.last is None or token.last.order < (token.generation, batch.batch_number):
+            self._evolved(Transaction(table), batch, token)
+        uuid = table.metadata.table_uuid
+        return {"generation": token.generation, "destination": f"table {self.url} ({uuid})"}
+
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
+        """Commit the batch, unless the token says that it is there."""
+        files = WrittenFiles()
+        try:
+            delivery = self._delivered(batch, begun, part, files)
+        except TerminalError:
+            files.discard()
+            raise
+        if delivery.repeated or delivery.superseded:
+            files.discard()
+        return delivery
+
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
+        """The commit has shown everything."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    @abstractmethod
+    def _refuse_batch(self, batch: ProvenBatch) -> None:
+        """Raise if the mode takes no such batch."""
+
+    @abstractmethod
+    def _columns(self, batch: ProvenBatch) -> pa.Schema:
+        """The columns of the rows that a batch adds."""
+
+    @abstractmethod
+    def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:
+        """The delivery of an earlier batch that comes once more, if nothing is to be done."""
+
+    @abstractmethod
+    def _stage(
+        self, transaction: Transaction, token: Token, batch: ProvenBatch, part: StagedPart, files: WrittenFiles
+    ) -> str:
+        """Stage the rows of a batch, in one snapshot at least; returns the branch whose head has them."""
+
+    def _delivered(
+        self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart, files: WrittenFiles
+    ) -> PartDelivery:
+        for _ in range(_MOST_TRIES):
+            table = self._target.load()
+            token = self._owned(batch, table)
+            if token.generation != begun["generation"]:
+                raise superseded(batch, self.url)
+            self._refuse_other_record(batch, table, token)
+            order = token.generation, batch.batch_number
+            if token.last is not None and token.last.order >= order:
+                if token.last.order == order:
+                    return PartDelivery(number=part.number, rows=part.rows, documents=part.rows, repeated=part.rows)
+                if (found := self._replayed(batch, table, token, part)) is not None:
+                    return found
+            transaction = Transaction(table)
+            fields = self._evolved(transaction, batch, token)
+            with pyiceberg_errors(self.url, "write to"):
+                branch = self._stage(transaction, token, batch, part, files)
+            try:
+                self._commit(table, transaction, token.after(_last_batch(batch, token, transaction, branch), fields))
+            except OvertakenError:
+                files.discard_notes()
+                continue
+            return PartDelivery(number=part.number, rows=part.rows, documents=part.rows, bytes=files.size_bytes)
+        raise self._crowded()
+
+    def _commit(self, table: Table, transaction: Transaction, token: Token) -> None:
+        transaction.set_properties({TOKEN: dump_document(token).decode()})
+        self._target.commit(table, transaction)
+
+    def _owned(self, batch: ProvenBatch, table: Table) -> Token:
+        self._refuse_format(table)
+        if (token := Token.of(table, self.url)) is None:
+            name = batch.origin.pipeline
+            raise TerminalError(
+                f"{self.url} has lost its property {TOKEN}, or was made again after pipeline {name} began to write to "
+                f"it: restore the table, or run `icefloe reset {name}`, which loads it again"
+            )
+        self._refuse_other(batch.origin, token)
+        return token
+
+    def _refuse_other(self, origin: Origin, token: Token) -> None:
+        origin.refuse_other(token, place=self.url, record=f"its property {TOKEN}", key="sink.table of its own")
+
+    def _refuse_other_record(self, batch: ProvenBatch, table: Table, token: Token) -> None:
+        last = token.last
+        refuse_other_record(
+            batch, None if last is None else last.order, token.generation, place=self.url,
+            elsewhere=f"the table was made again, or its property {TOKEN} was edited; correct sink.table",
+            is_filled=lambda: has_rows(table),
+        )  # fmt: skip
+        if last is None or batch.begins_anew:
+            return
+        if (
+            batch.is_replay
+            and last.order < (token.generation, batch.batch_number)
+            and batch.after_snapshot_id != last.up_to_snapshot_id
+        ):
+            raise TerminalError(
+                f"{self.url} ends with batch {last.number} at snapshot {last.up_to_snapshot_id} of the source, and "
+                f"batch {batch.batch_number} goes on after snapshot {batch.after_snapshot_id}: deliver the batches "
+                "between them first"
+            )
+        if was_rolled_back(table, last):
+            raise TerminalError(
+                f"{self.url} was rolled back: batch {last.number} of {token.pipeline} came with snapshot "
+                f"{last.snapshot_id}, which its branch {last.branch} has no longer; set it to that snapshot again, or "
+                f"run `icefloe reset {token.pipeline}`, which loads the table again"
+            )
+
+    def _evolved(self, transaction: Transaction, batch: ProvenBatch, token: Token) -> dict[int, int]:
+        # A load takes columns by name: the source may have been made again, with other ids.
+        fields = {} if batch.begins_anew else token.fields
+        columns = optional(self._columns(batch))
+        return evolve(transaction, columns, batch.field_ids, fields, is_anew=batch.begins_anew, place=self.url)
+
+    def _refuse_format(self, table: Table) -> None:
+        if table.metadata.format_version > _MOST_FORMAT_VERSION:
+            raise TerminalError(
+                f"{self.url} has format version {table.metadata.format_version}, and PyIceberg writes up to "
+                f"{_MOST_FORMAT_VERSION}: name a table of format version {_MOST_FORMAT_VERSION}", key="sink.table",
+            )  # fmt: skip
+
+    def _crowded(self) -> TransientError:
+        return TransientError(f"other writers kept committing to {self.url}; run again")
+
+
+def _last_batch(batch: ProvenBatch, token: Token, transaction: Transaction, branch: str) -> LastBatch:
+    head = transaction.table_metadata.snapshot_by_name(branch)
+    if head is None:
+        raise ValueError("a batch is committed with a snapshot")
+    before = token.last
+    goes_on = before is not None and before.generation == token.generation and not batch.begins_anew
+    return LastBatch(
+        generation=token.generation,
+        number=batch.batch_number,
+        load=before.load if before is not None and goes_on else batch.batch_number,
+        up_to_snapshot_id=batch.up_to_snapshot_id,
+        branch=branch,
+        snapshot_id=head.snapshot_id,
+        sequence_number=head.sequence_number or 0,
+    )
+
+
+def has_rows(table: Table, branch: str = MAIN_BRANCH) -> bool:
+    """True if a branch has data files with rows."""
+    head = table.metadata.snapshot_by_name(branch)
+    if head is None:
+        return False
+    count = None if head.summary is None else head.summary.additional_properties.get("total-records")
+    return count != "0" if count is not None else bool(list(table.scan(snapshot_id=head.snapshot_id).plan_files()))
+
+
+def delete_all(transaction: Transaction, branch: str = MAIN_BRANCH) -> None:
+    """Stage a snapshot without rows."""
+    with transaction.update_snapshot(branch=branch).delete() as delete:
+        delete.delete_by_predicate(AlwaysTrue())
+
+
+def trace_of(token: Token, batch: ProvenBatch) -> dict[str, str]:
+    """The summary of a snapshot, for people; the property decides."""
+    return {"icefloe.pipeline": token.pipeline, "icefloe.batch": str(batch.batch_number)}

@@ -1,0 +1,251 @@
+"""The target: a table in a catalog, whose token says which batches it holds."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Annotated, Final, Literal, TypeVar
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    ResolveError,
+    TableAlreadyExistsError,
+    ValidationError,
+)
+from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, SnapshotId, dump_document, load_document
+from icefloe.errors import IcefloeError, TerminalError, TransientError, lack_of_memory_named, one_line
+from icefloe.iceberg.catalog.catalog_errors import catalog_errors
+from icefloe.patience import Patience
+from icefloe.sinks.batch_to_deliver import Origin
+
+TOKEN: Final = "icefloe.token"  # noqa: S105 - no secret
+"""The table property that decides. Summaries of snapshots name pipeline and batch for people."""
+LOAD_BRANCH: Final = "icefloe_load"
+"""The branch of a load of several batches, until its last one moves main there."""
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastBatch:
+    """The last batch in the table, and the snapshot that brought it."""
+
+    generation: int
+    number: int
+    load: int  # number of the batch with which the present load began
+    up_to_snapshot_id: SnapshotId | None  # of the source
+    branch: str = MAIN_BRANCH  # another one while a load is still invisible
+    snapshot_id: SnapshotId
+    sequence_number: int
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Greater for later batches, and for a later owner."""
+        return self.generation, self.number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token(Origin):
+    """Whose table it is, and what it holds. Each change of it moves main, so that of two writers one is refused."""
+
+    version: Literal[1] = 1
+    generation: int = 1  # one more with each take-over; its batches are later
+    last: Annotated[LastBatch | None, LEFT_OUT_IF_NONE] = None
+    # Field ids of the source, and those of the target's columns that hold them.
+    fields: Annotated[Mapping[int, int], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: Table, place: str) -> "Token | None":
+        """The token of a table; None: it is nobody's."""
+        text = table.metadata.properties.get(TOKEN)
+        return None if text is None else load_document(cls, text.encode(), what=f"the property {TOKEN} of {place}")
+
+    def after(self, last: LastBatch, fields: Mapping[int, int]) -> "Token":
+        """The token of a further batch; a replay of an earlier one leaves the last one in place."""
+        if self.last is not None and self.last.order > last.order:
+            last = replace(self.last, snapshot_id=last.snapshot_id, sequence_number=last.sequence_number)
+        return replace(self, last=last, fields=fields)
+
+
+_UNFIT: Final = (
+    ArithmeticError, AttributeError, LookupError, NotImplementedError, ResolveError, TypeError,
+    UnsupportedPyArrowTypeException, ValidationError, ValueError,
+)  # fmt: skip
+
+
+class OvertakenError(TransientError):
+    """Another commit came first: nothing of this one landed."""
+
+
+class TargetTable:
+    """A table of a catalog, loaded anew for each look."""
+
+    def __init__(self, catalog: Catalog, name: str) -> None:
+        self._catalog = catalog
+        self._name = name
+        self.url = f"iceberg://{catalog.name}/{name}"
+
+    def find(self) -> Table | None:
+        """The table as its catalog has it now; None: there is none."""
+        with suppress(NoSuchTableError, NoSuchNamespaceError):
+            return self._ask(f"load table {self._name}", partial(self._catalog.load_table, self._name))
+        return None
+
+    def load(self) -> Table:
+        """The table; an error if there is none."""
+        if (found := self.find()) is None:
+            raise TerminalError(f"{self.url} is gone: it was dropped or renamed after a pipeline began to write to it")
+        return found
+
+    def namespace_is_missing(self) -> bool:
+        """True if the table cannot be made, because its namespace is not there."""
+        namespace = self._name.rpartition(".")[0]
+        return not self._ask(f"look for namespace {namespace}", partial(self._catalog.namespace_exists, namespace))
+
+    def create(self, schema: Schema, token: Token, properties: Mapping[str, str]) -> bool:
+        """Make the table with its token; False if somebody made one first."""
+        make = partial(
+            self._catalog.create_table,
+            self._name,
+            schema,
+            properties={**properties, TOKEN: dump_document(token).decode()},
+        )
+        try:
+            self._ask(f"create table {self._name}", make)
+        except TableAlreadyExistsError:
+            return False
+        except NoSuchNamespaceError as cause:
+            raise TerminalError(
+                f"{self.url} cannot be made: its namespace {self._name.rpartition('.')[0]} is missing; create it",
+                key="sink.table",
+            ) from cause
+        return True
+
+    def commit(self, table: Table, transaction: Transaction) -> None:
+        """Publish a transaction that adds one snapshot or more, if main and its branches are where the table has them.
+
+        Raises:
+            OvertakenError: main has moved; nothing landed.
+            TransientError: it may land later, or not.
+        """
+        updates = tuple(_keeping_retention(each, table) for each in transaction._updates)  # noqa: SLF001
+        heads = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
+        # Of a load too, which does not move main. A table without a snapshot has no other branch than main, and
+        # PyIceberg refuses to assert that.
+        moved = {LOAD_BRANCH} if heads else set[str]()
+        ours = {each.snapshot.snapshot_id for each in updates if isinstance(each, AddSnapshotUpdate)}
+        requirements: tuple[TableRequirement, ...] = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
+            *(AssertRefSnapshotId(ref=name, snapshot_id=heads.get(name)) for name in sorted({MAIN_BRANCH, *moved})),
+        )
+        # Not by the transaction itself, which moves to a head that nobody inspected, and commits there.
+        publish = partial(self._catalog.commit_table, table, requirements, updates)
+        try:
+            self._ask(f"commit to table {self._name}", publish)
+        except (CommitFailedException, IcefloeError) as cause:
+            now = self._after(cause)
+            # A client may have sent it twice, and the first one landed.
+            if any(each.snapshot_id in ours for each in now.metadata.snapshots):
+                return
+            if isinstance(cause, TransientError):
+                raise self._unknown() from cause
+            for producer in transaction._snapshot_producers:  # noqa: SLF001
+                producer._clean_all_uncommitted()  # noqa: SLF001
+            # A commit to another branch makes some catalogs refuse ours by its sequence number.
+            if isinstance(cause, CommitFailedException) or now.metadata_location != table.metadata_location:
+                raise OvertakenError(f"another writer committed to {self.url}") from cause
+            raise
+
+    def _after(self, cause: Exception) -> Table:
+        """The table after a commit that may have landed."""
+        try:
+            return self.load()
+        except IcefloeError:
+            raise self._unknown() from cause
+
+    def _unknown(self) -> TransientError:
+        return TransientError(
+            f"catalog {self._catalog.name!r} did not say whether a commit to {self.url} landed: run again, and what "
+            "landed is found"
+        )
+
+    def _ask(self, doing: str, call: Callable[[], Answer]) -> Answer:
+        with catalog_errors(self._catalog.name, doing):
+            try:
+                return Patience.of(os.environ, place=self.url).wait_for(call, doing)
+            except CommitStateUnknownException as cause:
+                # A server that fails has the type of one that refuses.
+                raise TimeoutError(str(cause)) from cause
+
+
+def was_rolled_back(table: Table, last: LastBatch) -> bool:
+    """True if the branch no longer has the snapshot of the last batch."""
+    head = table.metadata.snapshot_by_name(last.branch)
+    if head is None or (head.sequence_number or 0) < last.sequence_number:
+        return True
+    if table.metadata.snapshot_by_id(last.snapshot_id) is None:
+        return False
+    oldest = head
+    for oldest in ancestors_of(head, table.metadata):
+        if oldest.snapshot_id == last.snapshot_id:
+            return False
+    # If the chain ends at a later one, its parents have expired, and the snapshot may be behind them.
+    return (oldest.sequence_number or 0) <= last.sequence_number
+
+
+@contextmanager
+def pyiceberg_errors(place: str, doing: str) -> Iterator[None]:
+    """Turn an error of PyIceberg, which has many types for what it does not take, into one sentence."""
+    try:
+        with lack_of_memory_named():
+            yield
+    except (IcefloeError, MemoryError):
+        raise
+    except FileNotFoundError as cause:
+        raise TerminalError(
+            f"{place} names a file that is gone ({one_line(cause)}): restore it, or drop the table and load it again "
+            "by icefloe reset"
+        ) from cause
+    except OSError as cause:
+        raise TransientError(f"the storage of {place} does not answer: {one_line(cause)}; run again") from cause
+    except _UNFIT as cause:
+        raise TerminalError(
+            f"PyIceberg cannot {doing} {place} ({type(cause).__name__}: {one_line(cause)}): partition the table "
+            "otherwise, compact it if it has equality deletes, or leave the column out of columns"
+        ) from cause
+    except Exception as cause:
+        raise TransientError(f"cannot {doing} {place}: {one_line(cause)}; run again") from cause
+
+
+def _keeping_retention(update: TableUpdate, table: Table) -> TableUpdate:
+    """PyIceberg's own update clears how long a branch keeps its snapshots."""
+    if not isinstance(update, SetSnapshotRefUpdate) or (ref := table.metadata.refs.get(update.ref_name)) is None:
+        return update
+    kept = ("min_snapshots_to_keep", "max_snapshot_age_ms", "max_ref_age_ms")
+    return update.model_copy(update={name: getattr(ref, name) for name in kept})
+
+
+def claimed(token: Token | None, origin: Origin, *, takes_over: bool) -> Token:
+    """The token of a table that an origin takes over, or gets as the first one."""
+    generation = (1 if token is None else token.generation) + takes_over
+    return Token(**asdict(origin), generation=generation, last=None if token is None else token.last)

@@ -1,0 +1,165 @@
+"""Pipelines whose changes arrive in tables, by the command line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+
+from support.pipelines.flights import Flights
+from support.pipelines.workspace import icefloe
+
+CHANGELOG = {"type": "iceberg", "table": "changes.{table}", "mode": "changelog"}
+
+
+@pytest.fixture
+def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flights:
+    flights = Flights.create(tmp_path)
+    for name, value in flights.variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    flights.lake.table.catalog.create_namespace("changes")
+    flights.write_pipeline("flights", sink=CHANGELOG)
+    flights.lake.append((1, "AA"), (2, "UA"))
+    run("flights")
+    return flights
+
+
+def run(name: str) -> dict[str, Any]:
+    done = icefloe("run", name, "--json")
+    assert done.code == 0, done.err
+    return done.document
+
+
+def changelog(flights: Flights) -> Table:
+    return flights.lake.table.catalog.load_table("changes.flights")
+
+
+def changes(flights: Flights) -> list[tuple[Any, ...]]:
+    names = ("_batch", "_change_type", "flight_id", "carrier")
+    rows = changelog(flights).scan().to_arrow().to_pylist()
+    return sorted(tuple(row[name] for name in names) for row in rows)
+
+
+def test_changes_arrive_and_are_verified(followed: Flights) -> None:
+    followed.lake.replace_carrier(1, "B6")
+    run("flights")
+    assert changes(followed) == [
+        (0, "INSERT", 1, "AA"), (0, "INSERT", 2, "UA"), (1, "UPDATE_AFTER", 1, "B6"), (1, "UPDATE_BEFORE", 1, "AA"),
+    ]  # fmt: skip
+    verified = icefloe("verify", "flights")
+    assert (verified.code, "holds exactly the 2 rows of nyc.flights" in verified.out) == (0, True), verified.err
+    traced = icefloe("trace", "flights", "flight_id=1")
+    assert traced.code == 0, traced.err
+    assert "UPDATE_AFTER" in traced.out
+
+
+def test_a_change_that_is_gone_from_the_table_is_found(followed: Flights) -> None:
+    changelog(followed).delete("flight_id = 2")
+    verified = icefloe("verify", "flights")
+    assert (verified.code, "flight_id=2" in verified.out + verified.err) == (65, True), verified.out
+
+
+def test_verify_follows_columns_that_were_renamed_and_widened(followed: Flights) -> None:
+    with followed.lake.table.update_schema() as update:
+        update.rename_column("carrier", "airline")
+    followed.lake.table.append(followed.lake.table.scan(row_filter="flight_id = 1").to_arrow())
+    run("flights")
+    assert icefloe("verify", "flights").code == 0
+    assert "airline" in changelog(followed).schema().column_names
+
+
+def test_a_reset_keeps_the_changes_before_it(followed: Flights) -> None:
+    assert icefloe("reset", "flights", "--yes").code == 0
+    document = run("flights")
+    assert [row[1:3] for row in changes(followed)] == [("INSERT", 1), ("INSERT", 2)] * 2
+    assert changes(followed)[-1][0] == document["batch"] > 0
+    assert icefloe("verify", "flights").code == 0
+
+
+def test_batches_are_delivered_once_more_into_another_table(followed: Flights) -> None:
+    followed.write_pipeline("flights", sink=CHANGELOG, changelog={"keep": "7d"})
+    followed.lake.replace_carrier(2, "DL")
+    run("flights")
+    other = followed.folder / "other.yaml"
+    other.write_text("sink: {type: iceberg, catalog: lakehouse, table: changes.again, mode: changelog}\n")
+    for _ in range(2):
+        assert icefloe("deliver", "flights", "--sink", str(other), "--batches", "1-1").code == 0
+    assert followed.lake.table.catalog.load_table("changes.again").scan().to_arrow().num_rows == 2
+
+
+def test_another_table_is_refused_by_name_of_the_key(followed: Flights) -> None:
+    followed.write_pipeline("flights", sink={**CHANGELOG, "table": "changes.elsewhere"})
+    followed.lake.append((3, "DL"))
+    refused = icefloe("run", "flights")
+    assert (refused.code, "sink.table" in refused.err) == (65, True), refused.err
+
+
+MIRROR = {"type": "iceberg", "table": "changes.mirror", "mode": "mirror"}
+
+
+@pytest.fixture
+def mirrored(followed: Flights) -> Flights:
+    followed.write_pipeline("mirror", sink=MIRROR)
+    run("mirror")
+    return followed
+
+
+def rows(flights: Flights) -> list[tuple[Any, ...]]:
+    found = flights.lake.table.catalog.load_table("changes.mirror").scan().to_arrow().to_pylist()
+    return sorted(tuple(row.values()) for row in found)
+
+
+def test_a_mirror_is_equal_to_the_table_and_is_verified(mirrored: Flights) -> None:
+    mirrored.lake.replace_carrier(1, "B6")
+    mirrored.lake.table.delete("flight_id = 2")
+    mirrored.lake.append((3, "DL"))
+    run("mirror")
+    assert rows(mirrored) == [(1, "B6"), (3, "DL")]
+    verified = icefloe("verify", "mirror")
+    assert (verified.code, "holds exactly the 2 rows of nyc.flights" in verified.out) == (0, True), verified.err
+    traced = icefloe("trace", "mirror", "flight_id=1")
+    assert (traced.code, "B6" in traced.out) == (0, True), traced.err
+
+
+def test_a_mirror_that_drifted_is_found_by_verify_and_by_the_next_change(mirrored: Flights) -> None:
+    mirrored.lake.table.catalog.load_table("changes.mirror").overwrite(
+        mirrored.lake.table.scan(row_filter="flight_id = 1").to_arrow()
+    )
+    assert icefloe("verify", "mirror").code == 65
+    mirrored.lake.table.delete("flight_id = 2")
+    refused = icefloe("run", "mirror")
+    assert (refused.code, "has drifted from table nyc.flights" in refused.err) == (65, True), refused.err
+    assert icefloe("reset", "mirror", "--yes").code == 0
+    run("mirror")
+    assert rows(mirrored) == [(1, "AA")]
+    assert icefloe("verify", "mirror").code == 0
+
+
+def test_a_mirror_follows_a_rollback_and_columns(mirrored: Flights) -> None:
+    table = mirrored.lake.table
+    before = table.refresh().metadata.current_snapshot_id
+    assert before is not None
+    mirrored.lake.replace_carrier(1, "B6")
+    run("mirror")
+    table.manage_snapshots().rollback_to_snapshot(before).commit()
+    run("mirror")
+    assert rows(mirrored) == [(1, "AA"), (2, "UA")]
+    with table.update_schema() as update:
+        update.rename_column("carrier", "Carrier")
+    table.delete("flight_id = 2")
+    run("mirror")
+    assert rows(mirrored) == [(1, "AA")]
+    assert icefloe("verify", "mirror").code == 0
+    assert table.catalog.load_table("changes.mirror").schema().column_names == ["flight_id", "Carrier"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [("initial_load", "from_now", "initial_load must be full or from_earliest"),
+     ("changes", "upsert", "changes must be each or net"), ("changes", "append_only", "changes must be each or net")],
+)  # fmt: skip
+def test_a_mirror_that_cannot_be_equal_is_refused(followed: Flights, key: str, value: str, sentence: str) -> None:
+    followed.write_pipeline("mirror", {key: value}, sink=MIRROR)
+    refused = icefloe("validate", "mirror")
+    assert (refused.code, sentence in refused.out + refused.err) == (65, True), refused.out

@@ -1,0 +1,100 @@
+"""Columns of a target follow those of the source by field id."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.memory import InMemoryCatalog
+from pyiceberg.table import Table, Transaction
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.iceberg.target_schema import evolve
+
+BEFORE = pa.schema([("id", pa.int64()), ("word", pa.string()), ("at", pa.struct([("x", pa.int32())]))])
+IDS = {"id": 1, "word": 2, "at": 3, "at.x": 4}
+
+
+@pytest.fixture
+def table() -> Table:
+    catalog = InMemoryCatalog("memory")
+    catalog.create_namespace("changes")
+    return catalog.create_table("changes.flights", pa.schema([]))
+
+
+def evolved(table: Table, *states: tuple[pa.Schema, dict[str, int]]) -> tuple[dict[str, str], dict[int, int]]:
+    fields: dict[int, int] = {}
+    transaction = Transaction(table)
+    for columns, field_ids in states:
+        fields = evolve(transaction, columns, field_ids, fields, place="the target")
+    schema = transaction.table_metadata.schema()
+    return {name: str(schema.find_type(name)) for name in schema.column_names}, fields
+
+
+def test_new_columns_are_those_of_the_source(table: Table) -> None:
+    columns, fields = evolved(table, (BEFORE, IDS))
+    assert columns == {"id": "long", "word": "string", "at": "struct<4: x: optional int>", "at.x": "int"}
+    assert fields == {1: 1, 2: 2, 3: 3, 4: 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "ids", "expected"),
+    [
+        ("renamed", [("id", pa.int64()), ("phrase", pa.string())], {"id": 1, "phrase": 2}, {"phrase": 2}),
+        ("in another case", [("id", pa.int64()), ("WORD", pa.string())], {"id": 1, "WORD": 2}, {"WORD": 2}),
+        ("swapped", [("word", pa.int64()), ("id", pa.string())], {"word": 1, "id": 2}, {"word": 1, "id": 2}),
+        ("dropped", [("id", pa.int64())], {"id": 1}, {"word": 2}),
+        ("dropped and added", [("id", pa.int64()), ("word", pa.int32())], {"id": 1, "word": 9},
+         {"word": 5, "word_2": 2}),
+        ("nested", [("id", pa.int64()), ("at", pa.struct([("y", pa.int64())]))], {"id": 1, "at": 3, "at.y": 4},
+         {"at.y": 4}),
+        ("renamed above", [("id", pa.int64()), ("to", pa.struct([("x", pa.int32()), ("z", pa.int32())]))],
+         {"id": 1, "to": 3, "to.x": 4, "to.z": 8}, {"to": 3, "to.x": 4, "to.z": 5}),
+        ("renamed above and inside", [("to", pa.struct([("y", pa.int32())]))], {"to": 3, "to.y": 4},
+         {"to": 3, "to.y": 4}),
+        ("added inside of a renamed one", [("to", pa.struct([("x", pa.string())]))], {"to": 3, "to.x": 8},
+         {"to": 3, "to.x": 5, "to.x_4": 4}),
+    ],
+)  # fmt: skip
+def test_a_column_is_followed_by_its_id(
+    table: Table, name: str, after: list[tuple[str, pa.DataType]], ids: dict[str, int], expected: dict[str, int]
+) -> None:
+    transaction = Transaction(table)
+    fields = evolve(transaction, BEFORE, IDS, {}, place="the target")
+    evolve(transaction, pa.schema(after), ids, fields, place="the target")
+    schema = transaction.table_metadata.schema()
+    assert {each: schema.find_field(each).field_id for each in expected} == expected, name
+
+
+@pytest.mark.parametrize(
+    ("wrap", "step"), [(pa.list_, "element"), (lambda kind: pa.map_(pa.string(), kind), "value")], ids=["list", "map"]
+)
+def test_a_field_inside_a_list_or_a_map_is_followed_by_its_id(table: Table, wrap: Any, step: str) -> None:
+    before, after = (pa.schema([("legs", wrap(pa.struct([(name, pa.int64())])))]) for name in ("x", "z"))
+    columns, fields = evolved(
+        table, (before, {"legs": 1, f"legs.{step}.x": 3}), (after, {"legs": 1, f"legs.{step}.z": 3})
+    )
+    assert [name for name in columns if name.endswith((".x", ".z"))] == [f"legs.{step}.z"]
+    assert len(set(fields.values())) == 2
+
+
+def test_a_load_takes_columns_by_name_and_sets_others_aside(table: Table) -> None:
+    transaction = Transaction(table)
+    evolve(transaction, BEFORE, IDS, {}, place="the target")
+    other = pa.schema([("word", pa.int64()), ("id", pa.int64()), ("at", pa.struct([("x", pa.int32())]))])
+    fields = evolve(transaction, other, {"word": 1, "id": 2, "at": 3, "at.x": 4}, {}, is_anew=True, place="the target")
+    schema = transaction.table_metadata.schema()
+    assert {name: schema.find_field(name).field_id for name in ("id", "word_2", "word")} == {
+        "id": 1, "word_2": 2, "word": 5
+    }  # fmt: skip
+    assert fields == {1: 5, 2: 1, 3: 3, 4: 4}
+
+
+def test_a_column_gets_wider_and_never_narrower(table: Table) -> None:
+    narrow, wide = (pa.schema([("n", kind)]) for kind in (pa.int32(), pa.int64()))
+    assert evolved(table, (narrow, {"n": 1}), (wide, {"n": 1}), (narrow, {"n": 1}))[0] == {"n": "long"}
+
+
+def test_a_type_that_cannot_follow_is_an_error_in_words(table: Table) -> None:
+    text, number = (pa.schema([("n", kind)]) for kind in (pa.string(), pa.int64()))
+    with pytest.raises(TerminalError, match="the columns of the target do not fit the columns of the source"):
+        evolved(table, (text, {}), (number, {}))
