@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import ClassVar, Generic, Self, TypeVar
 
 from demo.flights_table import TableChange
@@ -40,6 +41,9 @@ class Destination(ABC, Generic[_Server]):
     @abstractmethod
     def connections(self) -> Mapping[str, str]:
         """The Airflow connection that the pipeline names, as an environment variable."""
+
+    def disturb(self, number: int, pipeline: Path, progress: Progress) -> None:
+        """Called before the run of each batch, which must come to the same end."""
 
     @abstractmethod
     def show(self, progress: Progress, changes: Sequence[TableChange], rows: int) -> list[str]:

@@ -1,6 +1,7 @@
 """Run icefloe's DAG on real flights for four batches and hold its counts against what was done to the table.
 
-``--sink opensearch`` and ``--sink kafka`` start the real server and deliver to it.
+``--sink opensearch`` and ``--sink kafka`` start the real server and deliver to it; ``--sink mirror`` keeps a table in
+another catalog equal.
 """
 
 import os
@@ -22,6 +23,7 @@ from demo.environment import ROOT
 from demo.event_topic import EventTopic
 from demo.flights_table import FlightsTable, TableChange
 from demo.local_airflow import DagRunError, LocalAirflow
+from demo.mirror import Mirror
 from demo.process_output import output_to, own_output
 from demo.progress import Progress
 from demo.search_index import SearchIndex
@@ -38,7 +40,11 @@ __all__ = ["SINKS", "main"]
 FOLDER: Final = ROOT / ".demo"
 PIPELINES: Final = ROOT / "demo" / "pipelines"
 _WIDTH_OF_FILES: Final = 110
-SINKS: Final[Mapping[str, type[SearchIndex] | type[EventTopic]]] = {"opensearch": SearchIndex, "kafka": EventTopic}
+SINKS: Final[Mapping[str, type[SearchIndex] | type[EventTopic] | type[Mirror]]] = {
+    "opensearch": SearchIndex,
+    "kafka": EventTopic,
+    "mirror": Mirror,
+}
 
 
 def main() -> int:
@@ -97,6 +103,8 @@ def _run_batches(
     for change_table in table.changes:
         with progress.under_way("commits to nyc.flights"):
             changes.append(change_table())
+        if destination is not None:
+            destination.disturb(len(changes) - 1, pipeline, progress)
         started = monotonic()
         with progress.under_way(changes[-1].title) as on_task:
             airflow.run(pipeline.stem, on_task=on_task)

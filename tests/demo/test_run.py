@@ -93,6 +93,19 @@ def test_the_demo_runs_four_batches_and_finds_nothing_wrong(pipeline: Path) -> N
     assert comparable(done.stdout) == comparable(documented.text)
 
 
+@pytest.mark.airflow
+@pytest.mark.extended
+def test_the_demo_keeps_a_mirror(tmp_path: Path) -> None:
+    path = tmp_path / "flights_mirror.yaml"
+    path.write_text((ROOT / "demo" / "pipelines" / path.name).read_text() + "engine: local\n")
+    done = run(path, "mirror", *CARRIERS)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = effect_on(read_flights(), CARRIERS)["rows"]
+    assert f"holds exactly the {rows:,} rows of the table" in done.stdout
+    assert "Killing a run of the next batch while it writes to the mirror" in done.stdout
+    assert "4 batches are 4 snapshots of copies.flights" in done.stdout
+
+
 @pytest.mark.servers
 @pytest.mark.extended
 @pytest.mark.parametrize("sink", SERVERS)
