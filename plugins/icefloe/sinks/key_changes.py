@@ -1,11 +1,13 @@
 """At most one operation for each key of a part, for destinations with one entry per key."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.changes.columns import ChangeColumns, plain_rows
@@ -13,10 +15,14 @@ from icefloe.changes.consolidate import HashGroups
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import named_columns
+from icefloe.sinks.json_texts import value_texts
 
 Duplicates: TypeAlias = Literal["fail", "keep_one"]
 
 _SHOWN_CHARACTERS: Final = 100
+_KEEP_ONE: Final = "write `duplicates: keep_one`, or "
+_LONGEST_BYTES: Final = 512
+"""OpenSearch refuses the whole request for a longer id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +39,14 @@ def key_operations(
     *,
     identity: Sequence[str],
     hash_key: int,  # of the batch, so that a retry decides the same
-    duplicates: Duplicates = "fail",  # ``keep_one`` keeps the row with the smallest hash
+    # ``keep_one`` keeps the row with the smallest hash; None: fail, and the sink has no such key.
+    duplicates: Duplicates | None = None,
 ) -> Iterator[KeyOperations]:
     """One operation for each key whose row the changes of a part have changed."""
     # Reads twice: for hashes, which decide, and for the rows that remain. Holds one batch and about 60 bytes a change.
     decided, is_live, several = _decide(read, identity, hash_key)
-    if duplicates == "fail" and len(several):
-        raise _several_rows(read, identity, int(several.min()))
+    if duplicates != "keep_one" and len(several):
+        raise _several_rows(read, identity, int(several.min()), way_out=_KEEP_ONE if duplicates else "")
     first = 0
     for changes in read():
         # Positions ascend, so those of this batch are a slice of them.
@@ -131,6 +138,30 @@ def key_columns(rows: pa.RecordBatch, identity: Sequence[str]) -> list[pa.Array]
     return columns
 
 
+def document_ids(rows: pa.RecordBatch, identity: Sequence[str]) -> pa.Array:
+    """An id for each row, as large_string.
+
+    ``<bytes>:<text>`` for each identifier column, joined by commas; the number counts the text's bytes in UTF-8. An id
+    of more than 512 bytes is ``sha256:`` and its hexadecimal SHA-256.
+
+    >>> document_ids(pa.record_batch({"id": [7, 81], "code": ["a", "é,"]}), ["id", "code"]).to_pylist()
+    ['1:7,1:a', '2:81,3:é,']
+    """
+    pieces = []
+    for column in key_columns(rows, identity):
+        text = value_texts(column)
+        length = pc.binary_length(text.cast(pa.large_binary())).cast(pa.large_string())
+        pieces.append(pc.binary_join_element_wise(length, text, pa.scalar(":", pa.large_string())))
+    ids = pc.binary_join_element_wise(*pieces, pa.scalar(",", pa.large_string()))
+    sizes = pc.binary_length(ids.cast(pa.large_binary()))
+    is_long = pc.greater(sizes, _LONGEST_BYTES)
+    if not pc.any(is_long).as_py():
+        return ids
+    # One by one: a key this long is rare, and there is no kernel for SHA-256.
+    hashed = [_sha256(each) for each in ids.filter(is_long).to_pylist()]
+    return pc.replace_with_mask(ids, is_long, pa.array(hashed, pa.large_string()))
+
+
 def _decide(
     read: Callable[[], Iterator[pa.RecordBatch]], identity: Sequence[str], hash_key: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
@@ -172,6 +203,12 @@ def _hashed(
     return RowHashes.concat(keys), RowHashes.concat(rows), np.concatenate(weights)
 
 
+def shown_key(row: pa.RecordBatch, identity: Sequence[str]) -> str:
+    """The key of one row, for people."""
+    [key] = plain_rows(pa.RecordBatch.from_arrays(named_columns(row, identity), list(identity)))
+    return ", ".join(f"{name} {str(value)[:_SHOWN_CHARACTERS]}" for name, value in key.items())
+
+
 def _table_rows(changes: pa.RecordBatch) -> pa.RecordBatch:
     return changes.select([name for name in changes.schema.names if name not in ChangeColumns.ALL])
 
@@ -181,19 +218,14 @@ def _several_rows(
     identity: Sequence[str],
     position: int,
     *,
-    way_out: str = "write `duplicates: keep_one`, or ",
+    way_out: str = _KEEP_ONE,
 ) -> TerminalError:
-    first = 0
-    values: dict[str, str] = {}
-    for changes in read():
-        if position < first + changes.num_rows:
-            row = changes.slice(position - first, 1)
-            [key] = plain_rows(pa.RecordBatch.from_arrays(named_columns(row, identity), list(identity)))
-            values = {name: str(value)[:_SHOWN_CHARACTERS] for name, value in key.items()}
-            break
-        first += changes.num_rows
-    shown = ", ".join(f"{name} {value}" for name, value in values.items())
+    [row] = taken(read, np.array([position]))
     return TerminalError(
-        f"several rows have the key {shown} in this batch, and the sink shows one row per key; {way_out}"
-        "correct the table or identifier_columns, then run `icefloe reset` for the pipeline"
+        f"several rows have the key {shown_key(row, identity)} in this batch, and the sink shows one row per key; "
+        f"{way_out}correct the table or identifier_columns, then run `icefloe reset` for the pipeline"
     )
+
+
+def _sha256(document_id: str) -> str:
+    return f"sha256:{hashlib.sha256(document_id.encode()).hexdigest()}"

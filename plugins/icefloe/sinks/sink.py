@@ -275,6 +275,19 @@ def refuse_other_record(
         )
 
 
+def refuse_gap(
+    batch: ProvenBatch, last: tuple[int, int], up_to_snapshot_id: int | None, generation: int, *, place: str
+) -> None:
+    """Raise if a replay leaves out batches after the last one in a table, which ends at a snapshot of the source."""
+    is_ahead = batch.is_replay and last < (generation, batch.batch_number)
+    if is_ahead and batch.after_snapshot_id != up_to_snapshot_id:
+        raise TerminalError(
+            f"{place} ends with batch {last[1]} at snapshot {up_to_snapshot_id} of the source, and batch "
+            f"{batch.batch_number} goes on after snapshot {batch.after_snapshot_id}: deliver the batches between them "
+            "first"
+        )
+
+
 _Options = TypeVar("_Options")
 SizeBytes: TypeAlias = Annotated[
     int, BeforeValidator(lambda size: parse_bytes(size) if isinstance(size, str) else size)
@@ -303,7 +316,13 @@ def open_sink(
             "install the package wherever tasks run",
             key="sink.type",
         )
-    factory: SinkFactory = found.load()
+    try:
+        factory: SinkFactory = found.load()
+    except ModuleNotFoundError as cause:
+        raise TerminalError(
+            f"the {sink_type} sink needs the package {cause.name}, which is not installed here; install it wherever "
+            f"tasks run, for a sink of icefloe as icefloe[{sink_type}]"
+        ) from cause
     return factory(settings["options"], connection=connection, open_store=open_store)
 
 

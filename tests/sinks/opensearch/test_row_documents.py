@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
+from icefloe.sinks.key_changes import document_ids
 from icefloe.sinks.opensearch.delivery import bulk_lines
 from icefloe.sinks.opensearch.indexes import field_mappings
 from icefloe.sinks.opensearch.row_documents import (
     deletion_markers,
-    document_ids,
     documents,
     id_forms,
     rows_of_documents,

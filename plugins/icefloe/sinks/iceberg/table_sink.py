@@ -25,7 +25,7 @@ from icefloe.sinks.iceberg.target import (
 )
 from icefloe.sinks.iceberg.target_files import WrittenFiles
 from icefloe.sinks.iceberg.target_schema import evolve, optional
-from icefloe.sinks.sink import PartDelivery, Sink, refuse_other_record, superseded
+from icefloe.sinks.sink import PartDelivery, Sink, refuse_gap, refuse_other_record, superseded
 
 _MOST_TRIES: Final = 20
 _MOST_FORMAT_VERSION: Final = 2
@@ -202,16 +202,7 @@ class TableSink(Sink):
         )  # fmt: skip
         if last is None or batch.begins_anew:
             return
-        if (
-            batch.is_replay
-            and last.order < (token.generation, batch.batch_number)
-            and batch.after_snapshot_id != last.up_to_snapshot_id
-        ):
-            raise TerminalError(
-                f"{self.url} ends with batch {last.number} at snapshot {last.up_to_snapshot_id} of the source, and "
-                f"batch {batch.batch_number} goes on after snapshot {batch.after_snapshot_id}: deliver the batches "
-                "between them first"
-            )
+        refuse_gap(batch, last.order, last.up_to_snapshot_id, token.generation, place=self.url)
         if was_rolled_back(table, last):
             raise TerminalError(
                 f"{self.url} was rolled back: batch {last.number} of {token.pipeline} came with snapshot "

@@ -18,11 +18,11 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_paths
 from icefloe.sinks.dead_letters import DeadLetter, DeadLetterFolder
 from icefloe.sinks.json_texts import TEXT, escaped_texts, joined
-from icefloe.sinks.key_changes import KeyOperations, key_operations
+from icefloe.sinks.key_changes import KeyOperations, document_ids, key_operations
 from icefloe.sinks.opensearch.claims import Claims
 from icefloe.sinks.opensearch.cluster import Answer, Cluster, Pauses, reason_of, stored_documents
 from icefloe.sinks.opensearch.opensearch_options import OpenSearchSettings
-from icefloe.sinks.opensearch.row_documents import DELETED, deletion_markers, document_ids, documents
+from icefloe.sinks.opensearch.row_documents import DELETED, deletion_markers, documents
 from icefloe.sinks.parquet_files import row_slices
 from icefloe.sinks.sink import PartDelivery, superseded
 

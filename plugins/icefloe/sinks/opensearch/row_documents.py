@@ -1,11 +1,9 @@
 """JSON documents of rows, their ids, and rows read back."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError
@@ -15,41 +13,14 @@ from icefloe.sinks.json_texts import (
     is_binary_type,
     parser,
     row_texts,
-    value_texts,
 )
-from icefloe.sinks.key_changes import key_columns
+from icefloe.sinks.key_changes import document_ids
 from icefloe.sinks.opensearch.cluster import Cluster, failed_copies, is_elasticsearch, missing_shards, stored_documents
 
-_LONGEST_BYTES: Final = 512
-"""OpenSearch refuses the whole request for a longer id."""
 DELETED: Final = "_deleted"
 """True in a document that only marks a deletion; other documents lack it."""
 DELETED_AT: Final = "_deleted_at"
 """The time of the commit that deleted the row."""
-
-
-def document_ids(rows: pa.RecordBatch, identity: Sequence[str]) -> pa.Array:
-    """An id for each row, as large_string.
-
-    ``<bytes>:<text>`` for each identifier column, joined by commas; the number counts the text's bytes in UTF-8. An id
-    of more than 512 bytes is ``sha256:`` and its hexadecimal SHA-256.
-
-    >>> document_ids(pa.record_batch({"id": [7, 81], "code": ["a", "é,"]}), ["id", "code"]).to_pylist()
-    ['1:7,1:a', '2:81,3:é,']
-    """
-    pieces = []
-    for column in key_columns(rows, identity):
-        text = value_texts(column)
-        length = pc.binary_length(text.cast(pa.large_binary())).cast(pa.large_string())
-        pieces.append(pc.binary_join_element_wise(length, text, pa.scalar(":", pa.large_string())))
-    ids = pc.binary_join_element_wise(*pieces, pa.scalar(",", pa.large_string()))
-    sizes = pc.binary_length(ids.cast(pa.large_binary()))
-    is_long = pc.greater(sizes, _LONGEST_BYTES)
-    if not pc.any(is_long).as_py():
-        return ids
-    # One by one: a key this long is rare, and there is no kernel for SHA-256.
-    hashed = [_hashed(each) for each in ids.filter(is_long).to_pylist()]
-    return pc.replace_with_mask(ids, is_long, pa.array(hashed, pa.large_string()))
 
 
 def id_forms(schema: pa.Schema, identity: Sequence[str]) -> dict[str, str]:
@@ -76,10 +47,6 @@ def _form(name: str, kind: pa.DataType) -> str:
             column=name,
         )
     return str(kind).removeprefix("large_")
-
-
-def _hashed(document_id: str) -> str:
-    return f"sha256:{hashlib.sha256(document_id.encode()).hexdigest()}"
 
 
 def documents(rows: pa.RecordBatch) -> pa.Array:
