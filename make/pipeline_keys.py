@@ -25,6 +25,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "`sink` of type opensearch": ("$defs", "opensearch_sink"),
     "`sink` of type iceberg": ("$defs", "iceberg_sink"),
     "`sink` of type kafka": ("$defs", "kafka_sink"),
+    "`sink` of type postgres": ("$defs", "postgres_sink"),
 }
 """The place in the schema of the mapping that a section of the page describes, by the section's title."""
 

@@ -18,7 +18,7 @@ TABLE_SINKS = [block for block in claimed(Kind.KEYS) if "type: iceberg" in block
 DELIVERED = [
     block
     for block in claimed(Kind.KEYS)
-    if block not in TABLE_SINKS and "type: opensearch" not in block.text and "kafka" not in block.text
+    if block not in TABLE_SINKS and not any(word in block.text for word in ("type: opensearch", "kafka", "postgres"))
 ]
 
 

@@ -118,7 +118,7 @@ class SinkSettings:
     @property
     def commits_once(self) -> bool:
         """True if a batch arrives by one commit of this process, so that Spark has nothing to do."""
-        return self.type == "iceberg"
+        return self.type in ("iceberg", "postgres")
 
     def named(self, *, pipeline: str, table: str, catalog: Any = None) -> Self:
         """The settings with the names of pipeline and table in place of their placeholders, and a table's catalog.
@@ -220,6 +220,7 @@ _MODULES: Final = {
     "iceberg": "icefloe.sinks.iceberg.iceberg_sink:open_iceberg_sink",
     "opensearch": "icefloe.sinks.opensearch.opensearch_sink:open_opensearch_sink",
     "kafka": "icefloe.sinks.kafka.kafka_sink:open_kafka_sink",
+    "postgres": "icefloe.sinks.postgres.postgres_sink:open_postgres_sink",
 }
 OUR_SINKS: Final = ("files", *_MODULES)
 """``sink.type`` of those that need no package; the files are what tasks write anyway."""

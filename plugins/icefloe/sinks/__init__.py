@@ -13,6 +13,7 @@ Tasks write changes to `ChangeFiles`. Another `Sink` gets the proven batch from 
 - `iceberg`: changes in a table
 - `opensearch`: documents in a search index
 - `kafka`: events in a topic
+- `postgres`: rows in a table of PostgreSQL
 """
 
 __all__ = ["batch_to_deliver", "change_files", "manifest", "sink"]

@@ -1,0 +1,237 @@
+"""The rows of a table in a table of PostgreSQL: its owner, its batches, and one transaction for each of them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Final
+
+import psycopg
+import pyarrow as pa
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.sql import SQL, Identifier
+
+from icefloe.documents import Document
+from icefloe.errors import TerminalError
+from icefloe.redaction.hidden import hide
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, column_type
+from icefloe.sinks.key_changes import document_ids
+from icefloe.sinks.postgres.column_types import copied_rows, read_column, read_expression
+from icefloe.sinks.postgres.database import Database, Transaction
+from icefloe.sinks.postgres.target_table import (
+    KEY,
+    STAGED,
+    PostgresTable,
+    TableToken,
+    comma_separated,
+    copy_batch,
+    copy_rows,
+    types_of,
+)
+from icefloe.sinks.sink import PartDelivery, Sink, checked_options, refuse_gap, refuse_other_record
+from icefloe.storage.store import Store
+
+_PAGE_ROWS: Final = 10_000
+_LACKING_RIGHTS: Final = """
+select named from unnest(array['select', 'insert', 'update', 'delete']) as named
+where not has_table_privilege(%s::oid, named)"""
+_MOST_NAME_BYTES: Final = 50
+"""PostgreSQL takes 63, and the table of a load has a longer name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresOptions(Document):
+    """The keys of the sink, as in docs/pipeline_keys.md."""
+
+    table: str
+    url: str | None = None
+
+
+class PostgresSink(Sink):
+    """Brings each batch into a table by one transaction, in which the token says that it is there."""
+
+    keyed: ClassVar[bool] = True
+    commits_once: ClassVar[bool] = True
+
+    def __init__(self, database: Database, table: str) -> None:
+        self._database = database
+        self._target = PostgresTable(table, url=f"{database.url}/{table}")
+
+    @property
+    def url(self) -> str:
+        """``postgresql://<host>:<port>/<database>/<schema>.<table>``."""
+        return self._target.url
+
+    def check(self) -> None:
+        """Make what is missing and try the rights, in a transaction that is rolled back."""
+        with self._database.transaction() as transaction:
+            transaction.execute("savepoint before")
+            self._target.make_tokens(transaction)
+            copy_rows(transaction, {KEY: "text"}, [])
+            if (oid := self._target.oid(transaction)) is None:
+                transaction.execute(SQL("create table {} ()").format(self._target.table))
+            elif lacking := transaction.execute(_LACKING_RIGHTS, (oid,)).fetchall():
+                rights = ", ".join(right for (right,) in lacking)
+                raise TerminalError(f"the user of {self._database.url} lacks rights on {self.url}: grant {rights}")
+            transaction.execute("rollback to before")
+
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
+        """Make the table's token. Nobody's rows are left alone."""
+        target = self._target
+        with self._database.transaction() as transaction:
+            if not only_looks:
+                # Of two claims of nobody's table the second one finds the token of the first one.
+                transaction.execute("select pg_advisory_xact_lock(hashtext('icefloe claims a table'))")
+                target.make_tokens(transaction)
+            # Before the token, because another claim and its rows may come between.
+            has_rows = target.has_rows(transaction)
+            token = target.token(transaction, locks=not only_looks)
+            if token is not None and not (takes_over and token.owner != origin.owner):
+                self._refuse_other(origin, token)
+                return
+            if token is None and has_rows and not takes_over:
+                raise TerminalError(
+                    f"{self.url} has rows and belongs to no pipeline: name another sink.table, or empty this one",
+                    owner="",
+                )
+            if not only_looks:
+                before = TableToken(**asdict(origin), generation=0) if token is None else token
+                target.put(transaction, replace(before, **asdict(origin), generation=before.generation + 1, fields={}))
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
+        """Look whether the batch is next, and whether its columns fit; nothing is written."""
+        if not batch.identity or any(pa.types.is_nested(column_type(batch.schema, name)) for name in batch.identity):
+            raise TerminalError(
+                f"{self.url} has one row per key, and the identifier columns of table {batch.origin.table} are "
+                f"{', '.join(batch.identity) or 'missing'}: set identifier_columns to columns of primitive types"
+            )
+        with self._database.transaction() as transaction:
+            self._target.changes(transaction, batch, self._owned(transaction, batch))
+        return {}
+
+    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
+        """Bring the batch in one transaction, unless the token says that it is there."""
+        delivery = partial(PartDelivery, number=part.number, rows=part.rows)
+        with self._database.transaction() as transaction:
+            token = self._owned(transaction, batch, locks=True)
+            last = token.generation, batch.batch_number
+            if token.last == last:
+                return delivery(documents=part.rows, repeated=part.rows)
+            if token.last is not None and token.last > last:
+                return delivery(documents=0, superseded=part.rows)
+            documents, size_bytes = copy_batch(transaction, batch, part)
+            fields = self._target.bring(transaction, batch, token)
+            oid, snapshot_id = self._target.oid(transaction), batch.up_to_snapshot_id
+            self._target.put(
+                transaction, replace(token, last=last, up_to_snapshot_id=snapshot_id, oid=oid, fields=fields)
+            )
+        return delivery(documents=documents, bytes=size_bytes)
+
+    def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
+        """The transaction has shown everything."""
+
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of the table, by a cursor of the server."""
+        with self._database.transaction() as transaction:
+            if self._target.oid(transaction) is None:
+                return
+            # Holds off changes of the columns until the cursor is done.
+            transaction.execute(SQL("lock {} in access share mode").format(self._target.table))
+            held = self._target.columns(transaction)
+            present = [each for each in schema if each.name in held and not pa.types.is_null(each.type)]
+            forms: list[Any] = [read_expression(each.type) for each in present]
+            read = [SQL(form).format(Identifier(each.name)) for form, each in zip(forms, present, strict=True)]
+            query = SQL("select {} from {}").format(SQL(", ").join([*read, SQL("1")]), self._target.table)
+            if keys is not None:
+                if not {*keys.schema.names} <= held.keys() - ({*keys.schema.names} if KEY in held else set()):
+                    keys = pa.record_batch({KEY: document_ids(keys, keys.schema.names)})
+                copy_rows(transaction, types_of(keys.schema), [copied_rows(keys)])
+                names = comma_separated(keys.schema.names)
+                query += SQL(" where ({}) in (select {} from {})").format(names, names, STAGED)
+            cursor = transaction.cursor(name="icefloe")
+            cursor.execute(query)
+            while page := cursor.fetchmany(_PAGE_ROWS):
+                values = dict(zip((each.name for each in present), zip(*page, strict=True), strict=False))
+                columns = [
+                    read_column(values[each.name], each.type) if each.name in values else pa.nulls(len(page), each.type)
+                    for each in schema
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _owned(self, transaction: Transaction, batch: ProvenBatch, *, locks: bool = False) -> TableToken:
+        """The token, if the batch may come now."""
+        name, token = batch.origin.pipeline, self._target.token(transaction, locks=locks)
+        reset = f"run `icefloe reset {name}`, which loads the table again"
+        tokens = f"{self._target.schema}.icefloe_token"
+        if token is None:
+            raise TerminalError(
+                f"{self.url} has lost its row in {tokens} after pipeline {name} began to write to it: restore it, or "
+                f"{reset}"
+            )
+        self._refuse_other(batch.origin, token)
+        last = token.last
+        refuse_other_record(
+            batch, last, token.generation, place=self.url,
+            elsewhere=f"the database is another one, or {tokens} was edited; correct the sink",
+            is_filled=lambda: self._target.has_rows(transaction),
+        )  # fmt: skip
+        if last is None or batch.begins_anew:
+            return token
+        if token.oid is not None and token.oid != self._target.oid(transaction):
+            raise TerminalError(
+                f"{self.url} was dropped, renamed, or made again, perhaps from a dump, after batch {last[1]} of "
+                f"pipeline {name}: bring it back, or {reset}"
+            )
+        refuse_gap(batch, last, token.up_to_snapshot_id, token.generation, place=self.url)
+        return token
+
+    def _refuse_other(self, origin: Origin, token: TableToken) -> None:
+        record = f"its row in {self._target.schema}.icefloe_token"
+        origin.refuse_other(token, place=self.url, record=record, key="sink.table of its own")
+
+
+def open_postgres_sink(
+    options: Mapping[str, object],
+    *,
+    connection: Mapping[str, Any],
+    open_store: Callable[[str], Store],  # noqa: ARG001 - nothing is kept beside the table
+) -> PostgresSink:
+    """The sink of a pipeline; arguments as in `open_sink`."""
+    checked = checked_options(PostgresOptions, options, sink_type="postgres")
+    if len(checked.table.partition(".")[2].encode()) > _MOST_NAME_BYTES:
+        raise TerminalError(
+            f"the name of sink.table {checked.table} is longer than {_MOST_NAME_BYTES} bytes: shorten it",
+            key="sink.table",
+        )
+    return PostgresSink(Database(_access(checked.url, connection)), checked.table)
+
+
+def _access(url: str | None, connection: Mapping[str, Any]) -> dict[str, object]:
+    """The parameters of libpq."""
+    extra = connection.get("extra") or {}
+    hide({"password": connection.get("password"), **extra}, only_secrets=True)
+    named = {"host": "host", "port": "port", "schema": "dbname", "login": "user", "password": "password"}
+    try:
+        in_url = conninfo_to_dict(url or "")
+        make_conninfo(**extra)
+    except psycopg.ProgrammingError:
+        # The client's error may quote a password.
+        raise TerminalError(
+            "sink.url is no URL such as postgresql://icefloe@db.example:5432/shop, or the extra of the connection of "
+            f"sink.conn_id has other keys than parameters of libpq ({', '.join(sorted(extra)) or 'none'}): correct it",
+            key="sink.url",
+        ) from None
+    if "password" in in_url:
+        raise TerminalError(
+            "sink.url has a password: write it into an Airflow connection, and its name into sink.conn_id",
+            key="sink.url",
+        )
+    merged = {**{name: connection.get(key) for key, name in named.items()}, **extra, **in_url}
+    access = {name: value for name, value in merged.items() if value not in (None, "")}
+    if "host" not in access:
+        raise TerminalError(
+            "sink names no PostgreSQL; write `url`, or `conn_id` of an Airflow connection with a host", key="sink"
+        )
+    return access

@@ -1,0 +1,100 @@
+"""Columns of a target that follow the columns of the source: by field id where ids are known."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from icefloe.errors import TerminalError
+
+_WIDER: Final = {
+    ("integer", "bigint"), ("real", "double precision"), ("date", "timestamp without time zone")
+}  # fmt: skip
+_MOST_NAME_BYTES: Final = 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnChanges:
+    """Changes that a target needs before rows come."""
+
+    renamed: Mapping[str, str]  # present names and new names
+    added: Mapping[str, str]  # types by name
+    widened: Mapping[str, str]  # types by new name
+    dropped: tuple[str, ...]  # columns that came from the source, which has them no longer
+    fields: Mapping[int, str]  # dotted names in the target by field id of the source
+
+
+def column_changes(
+    held: Mapping[str, str],  # types by name
+    wanted: Mapping[str, str],
+    field_ids: Mapping[str, int],  # of the source by dotted name; empty: columns are taken by name
+    fields: Mapping[int, str],  # as the batch before left them
+    *,
+    keeps_rows: bool = True,  # False if all rows are replaced
+    place: str,
+) -> ColumnChanges:
+    """The changes that rows with the wanted columns need; docs/sinks/postgres.md has the table of them."""
+    for name in wanted:
+        if len(name.encode()) > _MOST_NAME_BYTES or "\0" in name:
+            raise TerminalError(
+                f"column {name[:80]!r} has a longer name than the {_MOST_NAME_BYTES} bytes of PostgreSQL, or a NUL in "
+                "it: rename it, or leave it out of `columns`"
+            )
+    now = {field_id: name for name, field_id in field_ids.items()}
+    columns = {field_id: name for field_id, name in fields.items() if name in held}
+    renamed, dropped = dict[str, str](), []
+    for field_id, name in columns.items() if now else ():
+        new = now.get(field_id)
+        if new is None:
+            new = f"{name}_{field_id}" if name in wanted else name
+            dropped.append(new)
+        if new != name:
+            renamed[name] = new
+    inside = _inside(fields, columns) if keeps_rows else {}
+    ids = {path: field_id for field_id, path in inside.items()}
+    for field_id, path in _inside(now, columns).items():
+        if inside.get(field_id, path) != path or ids.get(path, field_id) != field_id:
+            raise TerminalError(
+                f"the field {now[field_id]} was renamed or replaced inside its column, and earlier rows of {place} "
+                "have the old name in their JSON: run `icefloe reset` for the pipeline"
+            )
+    present = {renamed.get(name, name): kind for name, kind in held.items()}
+    widened = {}
+    for name, kind in wanted.items():
+        before = present.get(name, kind)
+        if before == kind or _is_wider(kind, before):
+            continue
+        if not _is_wider(before, kind):
+            raise TerminalError(
+                f"column {name} of {place} has the type {before}, and the source needs {kind}: change the column "
+                "there, or leave it out of `columns`, or name another sink.table"
+            )
+        widened[name] = kind
+    kept = {field_id: renamed.get(name, name) for field_id, name in fields.items()}
+    for old, new in renamed.items():
+        kept |= {field_id: new + name[len(old) :] for field_id, name in fields.items() if name.startswith(f"{old}.")}
+    return ColumnChanges(
+        renamed=renamed,
+        added={name: kind for name, kind in wanted.items() if name not in present},
+        widened=widened,
+        dropped=tuple(dropped),
+        fields={**kept, **now},
+    )
+
+
+def _is_wider(before: str, after: str) -> bool:
+    """True if each value of the first type is one of the second, as Iceberg promotes types."""
+    narrow, wide = (re.fullmatch(r"numeric(?:\((\d+),(\d+)\))?", kind) for kind in (before, after))
+    if narrow and wide:
+        return wide[1] is None or (narrow[2] == wide[2] and int(narrow[1] or 0) < int(wide[1]))
+    return (before, after) in _WIDER
+
+
+def _inside(names: Mapping[int, str], columns: Mapping[int, str]) -> dict[int, tuple[int, str]]:
+    """Of nested fields the id of their column, and the rest of the name."""
+    return {
+        field_id: (column, name.removeprefix(f"{names[column]}."))
+        for field_id, name in names.items()
+        for column in names.keys() & columns.keys()
+        if name.startswith(f"{names[column]}.")
+    }

@@ -1,0 +1,66 @@
+"""Access to the database, by the keys of a pipeline."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.postgres.postgres_sink import PostgresSink, _access, open_postgres_sink
+from icefloe.sinks.sink import open_sink
+
+CONNECTION = {"host": "db.example", "port": 5433, "schema": "shop", "login": "me", "password": "s", "extra": {}}
+
+
+def opened(options: Mapping[str, Any], connection: Mapping[str, Any]) -> PostgresSink:
+    def no_store(_url: str) -> Any:
+        raise AssertionError
+
+    return open_postgres_sink({"table": "public.flights", **options}, connection=connection, open_store=no_store)
+
+
+def test_a_connection_of_airflow_is_used_with_the_parameters_of_its_extra() -> None:
+    extra = {"sslmode": "verify-full", "sslrootcert": "/etc/ca.pem"}
+    assert _access(None, {**CONNECTION, "extra": extra}) == {
+        "host": "db.example", "port": 5433, "dbname": "shop", "user": "me", "password": "s", **extra
+    }  # fmt: skip
+    assert opened({}, CONNECTION).url == "postgresql://db.example:5433/shop/public.flights"
+
+
+def test_a_url_is_used_with_its_parameters() -> None:
+    assert _access("postgresql://me@db.example:5433/shop?sslmode=require", {}) == {
+        "user": "me", "host": "db.example", "port": "5433", "dbname": "shop", "sslmode": "require"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "connection", "sentence"),
+    [
+        ({"url": "postgresql://me:secret@db.example/shop"}, {}, "sink.url has a password: write it into an Airflow"),
+        ({"url": "me:secret@db.example:5432"}, {}, "sink.url is no URL such as postgresql://icefloe"),
+        ({}, {**CONNECTION, "extra": {"iam": "secret"}}, r"other keys than parameters of libpq \(iam\)"),
+        ({}, {}, "sink names no PostgreSQL; write `url`, or `conn_id`"),
+        ({"table": "public." + "f" * 51}, CONNECTION, "is longer than 50 bytes: shorten it"),
+        ({"tabel": "public.flights"}, CONNECTION, "sink.tabel does not fit the postgres sink"),
+    ],
+)
+def test_a_fault_is_one_sentence_without_a_secret(
+    options: Mapping[str, Any], connection: Mapping[str, Any], sentence: str
+) -> None:
+    with pytest.raises(TerminalError, match=sentence) as refused:
+        opened(options, connection)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_database_that_does_not_answer_is_worth_another_try() -> None:
+    with pytest.raises(TransientError, match=r"postgresql://127.0.0.1:1/shop did not take a transaction"):
+        opened({}, {**CONNECTION, "host": "127.0.0.1", "port": 1}).check()
+
+
+def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in sys.modules if each.startswith("icefloe.sinks.postgres.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(TerminalError, match="needs the package psycopg, which is not installed here"):
+        open_sink({"type": "postgres", "options": {}}, connection={}, open_store=open)  # type: ignore[arg-type]

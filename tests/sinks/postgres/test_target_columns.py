@@ -1,0 +1,94 @@
+"""Columns of a table of PostgreSQL follow those of the source by field id."""
+
+import re
+
+import pytest
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.postgres.target_columns import ColumnChanges, column_changes
+
+HELD = {"id": "bigint", "word": "text", "at": "jsonb"}
+IDS = {"id": 1, "word": 2, "at": 3, "at.x": 4}
+FIELDS = {1: "id", 2: "word", 3: "at", 4: "at.x"}
+
+
+def changes(
+    wanted: dict[str, str], ids: dict[str, int], held: dict[str, str] = HELD, *, keeps_rows: bool = True
+) -> ColumnChanges:
+    return column_changes(held, wanted, ids, FIELDS, keeps_rows=keeps_rows, place="the target")
+
+
+def test_columns_that_stay_need_nothing() -> None:
+    found = changes(HELD, IDS)
+    assert (found.renamed, found.added, found.widened, found.dropped, found.fields) == ({}, {}, {}, (), FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("names", "renamed", "dropped", "added"),
+    [
+        ({"id": 1, "phrase": 2}, {"word": "phrase"}, (), ()),
+        ({"id": 1, "Word": 2}, {"word": "Word"}, (), ()),
+        ({"id": 2, "word": 1}, {"id": "word", "word": "id"}, (), ()),
+        ({"id": 1}, {}, ("word",), ()),
+        ({"id": 1, "word": 9}, {"word": "word_2"}, ("word_2",), ("word",)),
+        ({"id": 1, "word": 2, "more": 9}, {}, (), ("more",)),
+    ],
+)
+def test_columns_follow_their_field_ids(
+    names: dict[str, int], renamed: dict[str, str], dropped: tuple[str, ...], added: tuple[str, ...]
+) -> None:
+    held = {"id": "text", "word": "text"}
+    found = changes(dict.fromkeys(names, "text"), names, held)
+    assert (found.renamed, found.dropped, tuple(found.added)) == (renamed, dropped, added)
+
+
+def test_a_dropped_column_is_known_in_later_batches() -> None:
+    held = {"id": "bigint", "word": "text"}
+    first = column_changes(held, {"id": "bigint", "word": "text"}, {"id": 1, "word": 9}, FIELDS, place="the target")
+    held = {"id": "bigint", "word_2": "text", "word": "text"}
+    then = column_changes(held, {"id": "bigint"}, {"id": 1}, first.fields, place="the target")
+    assert sorted(then.dropped) == ["word", "word_2"]
+
+
+def test_without_field_ids_columns_are_taken_by_name() -> None:
+    found = changes({"id": "bigint", "phrase": "text"}, {})
+    assert (found.renamed, dict(found.added), found.dropped) == ({}, {"phrase": "text"}, ())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_altered"),
+    [
+        ("integer", "bigint", True), ("real", "double precision", True), ("numeric(9,2)", "numeric(38,2)", True),
+        ("date", "timestamp without time zone", True), ("bigint", "integer", False), ("numeric", "numeric(9,2)", False),
+    ],
+)  # fmt: skip
+def test_a_type_gets_wider_and_never_narrower(before: str, after: str, is_altered: bool) -> None:
+    found = changes({"id": after}, {"id": 1}, {"id": before})
+    assert found.widened == ({"id": after} if is_altered else {})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("text", "bigint"), ("numeric(9,2)", "numeric(9,3)"), ("jsonb", "text"), ("bigint", "text")]
+)
+def test_another_type_is_refused(before: str, after: str) -> None:
+    with pytest.raises(TerminalError, match=re.escape(f"column id of the target has the type {before}")):
+        changes({"id": after}, {"id": 1}, {"id": before})
+
+
+@pytest.mark.parametrize("fields", [{"at.y": 4}, {"at.x": 9}, {"at.x": 9, "at.y": 4}], ids=str)
+def test_a_renamed_field_of_json_is_refused_unless_all_rows_are_replaced(fields: dict[str, int]) -> None:
+    ids = {"id": 1, "word": 2, "at": 3, **fields}
+    with pytest.raises(TerminalError, match="earlier rows of the target have the old name in their JSON"):
+        changes(HELD, ids)
+    assert changes(HELD, ids, keeps_rows=False).renamed == {}
+
+
+def test_fields_inside_a_renamed_column_stay() -> None:
+    ids = {"id": 1, "word": 2, "place": 3, "place.x": 4, "place.y": 5}
+    found = changes({"id": "bigint", "word": "text", "place": "jsonb"}, ids)
+    assert (found.renamed, found.fields[4]) == ({"at": "place"}, "place.x")
+
+
+def test_a_name_that_postgresql_would_cut_is_refused() -> None:
+    with pytest.raises(TerminalError, match="longer name than the 63 bytes"):
+        changes({"id": "bigint", "ü" * 32: "text"}, {})
