@@ -24,7 +24,7 @@ def refused(workspace: Workspace, *arguments: object, code: int = 65) -> str:
     ("keys", "sentence"),
     [
         ({"brunch": "main"}, "{line}unknown key 'brunch'; the nearest known key is 'branch'"),
-        ({"sink": {"type": "iceberg", "table": "a.b"}}, '{line}sink.type is "iceberg", but a sink of this name is not'),
+        ({"sink": {"type": "redis", "table": "a.b"}}, '{line}sink.type is "redis", but a sink of this name is not'),
         ({"storage": "file://${NO_SUCH_PLACE}/storage"}, "{line}storage uses ${{NO_SUCH_PLACE}}, which is not set"),
         ({"table": "db.evnts"}, "catalog 'lab' has no table db.evnts: did you mean db.events?"),
         ({"branch": "side"}, "has no branch 'side'"),

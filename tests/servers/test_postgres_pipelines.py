@@ -38,7 +38,7 @@ def shop(postgresql: Postgresql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     database = tmp_path.name.lower().replace("-", "_")
     postgresql.make_database(database)
-    access = {"host": "127.0.0.1", "port": postgresql.port, "password": postgresql.password}
+    access: dict[str, Any] = {"host": "127.0.0.1", "port": postgresql.port, "password": postgresql.password}
     connection = {**access, "conn_type": "postgres", "schema": database, "login": postgresql.user, "extra": {}}
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(connection))
     with psycopg.connect(**access, dbname=database, user=postgresql.user, autocommit=True) as opened:
