@@ -5,7 +5,7 @@ import pytest
 
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 
-UNBUILT: dict[str, Any] = {"sink": {"type": "iceberg", "table": "a.b"}}
+UNBUILT: dict[str, Any] = {"sink": {"type": "redis", "table": "a.b"}}
 """A key that this release does not support."""
 
 

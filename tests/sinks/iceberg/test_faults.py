@@ -148,6 +148,8 @@ def test_null_lists_and_maps_of_structs_stay_null(lake: Lake) -> None:
     found = pq.ParquetFile(file).read().sort_by("id")
     assert found.column("legs").to_pylist() == [rows[key]["legs"] for key in range(3)]
     assert found.column("by").to_pylist() == [rows[key]["by"] for key in range(3)]
+    for column in (found.schema.field("legs").type.value_field, found.schema.field("by").type.item_field):
+        assert all(b"PARQUET:field_id" in (each.metadata or {}) for each in (column, column.type.field("x")))
 
 
 def test_each_file_has_one_row_group_so_that_its_bounds_hold(lake: Lake) -> None:

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import ArrowProjectionVisitor, _dataframe_to_data_files, schema_to_pyarrow
 from pyiceberg.manifest import DataFile
@@ -24,7 +23,10 @@ def _keep_nulls(project: Callable[..., pa.Array | None]) -> Callable[..., pa.Arr
         found = project(visitor, kind, array, *inner)
         if found is None or array is None or not array.null_count:
             return found
-        return pc.if_else(array.is_valid(), found, pa.scalar(None, found.type))
+        # Not by a kernel, which drops the field ids inside of the type.
+        offsets = pa.array(found.offsets.to_numpy(), found.offsets.type)
+        inner = (found.keys, found.items) if isinstance(found, pa.MapArray) else (found.values,)
+        return type(found).from_arrays(offsets, *inner, type=found.type, mask=array.is_null())
 
     return projected
 
