@@ -117,6 +117,6 @@ class PhaseRunner:
             return True
         if phase is Phase.DELIVER:
             # By one listing: nothing is proven yet.
-            is_large = reference.folder_of_changes.size_of(reference.batch_number) >= SMALL_BYTES
-            return self.pipeline.sink.commits_once or not is_large
+            sink, changes = self.pipeline.sink, reference.folder_of_changes
+            return sink.commits_once or changes.size_of(reference.batch_number) < SMALL_BYTES
         return self.pipeline.engine == "auto" and sum(reference.open().plan.map_task_bytes) < SMALL_BYTES

@@ -252,7 +252,7 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
         )
     if is_reduced and has_reference(file.data.get("changes")):
         yield _problem(file, ("changes",), f"changes decides the tasks of the DAG: write {data['changes']} as it is")
-    if isinstance(sink, dict) and sink.get("mode") == "mirror":
+    if isinstance(sink, dict) and (sink.get("type"), sink.get("mode")) == ("iceberg", "mirror"):
         for key, wrong, right in (
             ("initial_load", ("from_now",), "full or from_earliest, because a mirror has all rows"),
             ("changes", ("upsert", "append_only"), "each or net, because a mirror finds rows by their state before"),

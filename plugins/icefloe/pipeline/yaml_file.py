@@ -93,7 +93,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     }
 
 
-_TEXT: Final[tuple[KeyPath, ...]] = (("catalog",), ("spark", "conf"))
+_TEXT: Final[tuple[KeyPath, ...]] = (("catalog",), ("spark", "conf"), ("sink", "catalog"))
 """The mappings of properties, which are text on the other side: a number stays as it is written."""
 _MAX_BYTES: Final = 1 << 20
 _UNPRINTABLE: Final = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")

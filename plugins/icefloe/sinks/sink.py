@@ -276,15 +276,31 @@ def refuse_other_record(
 
 
 def refuse_gap(
-    batch: ProvenBatch, last: tuple[int, int], up_to_snapshot_id: int | None, generation: int, *, place: str
+    batch: ProvenBatch,
+    last: tuple[int, int],
+    up_to_snapshot_id: int | None,
+    generation: int,
+    *,
+    is_loading: bool,  # the last batch was one of a load, and not its last one: all of them end at one snapshot
+    place: str,
 ) -> None:
     """Raise if a replay leaves out batches after the last one in a table, which ends at a snapshot of the source."""
+    is_next = not is_loading or (batch.is_load and last == (generation, batch.batch_number - 1))
     is_ahead = batch.is_replay and last < (generation, batch.batch_number)
-    if is_ahead and batch.after_snapshot_id != up_to_snapshot_id:
+    if is_ahead and (batch.after_snapshot_id != up_to_snapshot_id or not is_next):
         raise TerminalError(
             f"{place} ends with batch {last[1]} at snapshot {up_to_snapshot_id} of the source, and batch "
             f"{batch.batch_number} goes on after snapshot {batch.after_snapshot_id}: deliver the batches between them "
             "first"
+        )
+
+
+def refuse_lone_replay(batch: ProvenBatch, *, is_unfit: bool, place: str) -> None:
+    """Raise if a replay cannot make a table equal to the source, which has no rows from before it, or other columns."""
+    if is_unfit and batch.is_replay and not batch.begins_anew:
+        raise TerminalError(
+            f"batch {batch.batch_number} alone does not make {place} equal to the table: run `icefloe reset "
+            f"{batch.origin.pipeline}`, which loads the table"
         )
 
 

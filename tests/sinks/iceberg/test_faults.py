@@ -15,6 +15,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
+from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.iceberg.target import Token
 from icefloe.testing.staged_history import FLIGHTS, StagedBatch, StagedHistory
@@ -191,7 +192,7 @@ def test_a_replay_makes_no_mirror(mirror: Lake) -> None:
     mirror.deliver(load)
     other = Lake.create(mirror.folder / "other", mode="mirror")
     other.sink().claim(history.origin)
-    with pytest.raises(TerminalError, match="batch 1 alone does not make it equal"):
+    with pytest.raises(TerminalError, match="batch 1 alone does not make iceberg://lake/changes"):
         other.sink().begin(history.change({1: {"word": "b"}}).replayed().batch)
 
 
@@ -230,3 +231,73 @@ def test_a_file_of_the_target_that_is_gone_is_an_error_in_words(lake: Lake) -> N
     with pytest.raises(TerminalError, match="names a file that is gone"):
         lake.deliver(history.change({0: {"word": "b"}}))
     assert Token.of(lake.table, "it").last.number == 0
+
+
+def test_a_table_that_was_compacted_and_expired_meanwhile_is_read_again(mirror: Lake) -> None:
+    mirror.catalog.create_table(NAME, Schema(), properties={"write.merge.mode": "merge-on-read"})
+    history = loaded(mirror)
+    staged = history.change({0: {"word": "b"}})
+    sink = mirror.sink()
+    begun, load = sink.begin(staged.batch), sink._target.load
+
+    def once() -> Table:
+        stale = load()
+        sink._target.load = load  # type: ignore[method-assign]
+        files = mirror.named_files()
+        mirror.table.overwrite(mirror.table.scan().to_arrow())
+        for file in files:
+            Path(file).unlink()
+        return stale
+
+    sink._target.load = once  # type: ignore[method-assign]
+    assert sink.deliver(staged.batch, begun, staged.parts[0].whole(staged.parts)).rows == 2
+    assert holds(mirror, "b")
+
+
+def test_several_rows_of_a_key_are_named_as_such(mirror: Lake) -> None:
+    history = loaded(mirror)
+    mirror.table.append(mirror.table.scan(row_filter="id = 3").to_arrow())
+    with pytest.raises(TerminalError, match="several rows of a key, such as id=3: correct identifier_columns"):
+        mirror.deliver(history.change({3: None}))
+
+
+def test_a_part_of_a_batch_is_not_taken_for_the_whole(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path)
+    history = loaded(lake)
+    again = replace(history.change({0: {"word": "b"}, 1: {"word": "c"}}))
+    lake.deliver(again)
+    lake.table.delete("_batch = 1 and id = 0")
+    replayed = again.replayed()
+    sink = lake.sink()
+    begun = sink.begin(replayed.batch)
+    with pytest.raises(TerminalError, match="holds 2 of the 4 changes of batch 1"):
+        sink.deliver(replayed.batch, begun, replayed.parts[0].whole(replayed.parts))
+    lake.table.delete("_batch = 1")
+    assert sink.deliver(replayed.batch, begun, replayed.parts[0].whole(replayed.parts)).repeated == 0
+    assert holds(lake, "b", "c")
+
+
+def test_changes_are_read_back_by_the_names_that_their_columns_had(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path)
+    history = StagedHistory()
+    ids = {"id": 1, "word": 2, "number": 3}
+    [load] = history.load({1: {"word": "a", "number": 7}})
+    lake.deliver(replace(load, batch=replace(load.batch, field_ids=ids)))
+    before = ChangeColumns.schema(history.schema, with_batch=True)
+    history.evolve(pa.schema([("id", pa.int64()), ("phrase", pa.string()), ("word", pa.string())]))
+    history.rows = {1: {"id": 1, "phrase": "a", "word": None}}
+    staged = history.change({1: {"phrase": "b", "word": "new"}})
+    lake.deliver(replace(staged, batch=replace(staged.batch, field_ids={"id": 1, "phrase": 2, "word": 9})))
+    after = ChangeColumns.schema(history.schema, with_batch=True)
+    read = lake.sink().read_back_as_written(lambda number: after if number else before)
+    rows = [row for batch in read for row in batch.to_pylist()]
+    assert [row["word"] for row in rows] == ["a", None, "new"]
+    assert [row.get("phrase") for row in rows] == [None, "a", "b"]
+
+
+def test_another_name_of_the_catalog_leads_to_the_same_destination(lake: Lake) -> None:
+    history = loaded(lake)
+    staged = history.change({0: {"word": "b"}})
+    first, second = lake.sink(), lake.sink()
+    second._target.url = "iceberg://another/changes.flights"
+    assert first.begin(staged.batch) == second.begin(staged.batch)

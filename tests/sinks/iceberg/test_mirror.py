@@ -126,13 +126,6 @@ def test_a_target_that_drifted_is_an_error_with_the_key(lake: Lake) -> None:
     assert lake.files() >= lake.named_files()
 
 
-def test_a_doubled_row_is_drift_too(lake: Lake) -> None:
-    history = loaded(lake)
-    lake.table.append(lake.table.scan(row_filter="id = 3").to_arrow())
-    with pytest.raises(TerminalError, match="has drifted"):
-        lake.deliver(history.change({3: None}))
-
-
 def test_the_retention_of_main_is_kept(lake: Lake) -> None:
     history = loaded(lake)
     table = lake.table

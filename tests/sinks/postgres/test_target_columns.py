@@ -18,6 +18,16 @@ def changes(
     return column_changes(held, wanted, ids, FIELDS, keeps_rows=keeps_rows, place="the target")
 
 
+def test_the_name_of_a_dropped_column_goes_to_another_one() -> None:
+    """Somebody has dropped the column in the target too."""
+    fields = {1: "id", 2: "a", 4: "gone"}
+    held, wanted = {"id": "bigint", "a": "text"}, {"id": "bigint", "gone": "text"}
+    first = column_changes(held, wanted, {"id": 1, "gone": 2}, fields, place="it")
+    assert (first.renamed, first.fields) == ({"a": "gone"}, {1: "id", 2: "gone"})
+    again = column_changes(wanted, wanted, {"id": 1, "gone": 2}, first.fields, place="it")
+    assert (again.renamed, again.added, again.dropped) == ({}, {}, ())
+
+
 def test_columns_that_stay_need_nothing() -> None:
     found = changes(HELD, IDS)
     assert (found.renamed, found.added, found.widened, found.dropped, found.fields) == ({}, {}, {}, (), FIELDS)

@@ -1,8 +1,7 @@
 """The changelog of a table: each batch appends its changes."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +11,16 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.expressions.parser import parse
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table, Transaction
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.types import LongType
 
 from icefloe.changes.columns import ChangeColumns
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, named_columns
-from icefloe.sinks.iceberg.table_sink import TableSink, delete_all, has_rows, trace_of
+from icefloe.sinks.iceberg.table_sink import BATCH, TableSink, delete_all, has_rows, trace_of
 from icefloe.sinks.iceberg.target import Token, pyiceberg_errors
 from icefloe.sinks.iceberg.target_files import WrittenFiles
 from icefloe.sinks.iceberg.target_schema import optional
@@ -62,8 +63,13 @@ class ChangelogSink(TableSink):
         return pa.schema([*(batch.schema.field(name) for name in ChangeColumns.ALL), *batch.shown_schema])
 
     def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:  # noqa: ARG002
-        only = in_batches(batch.batch_number, batch.batch_number)
-        if batch.rows and not table.scan(row_filter=only).count():
+        count = table.scan(row_filter=in_batches(batch.batch_number, batch.batch_number)).count()
+        if 0 < count < part.rows:
+            raise TerminalError(
+                f"{self.url} holds {count} of the {part.rows} changes of batch {batch.batch_number}: delete these "
+                "rows, and deliver the batch once more"
+            )
+        if part.rows and not count:
             return None
         return PartDelivery(number=part.number, rows=part.rows, documents=part.rows, repeated=part.rows)
 
@@ -100,6 +106,7 @@ def read_changelog(
     """The changes of some batches in order; files whose batches overlap, as after a compaction, are read together."""
     wanted = in_batches(first, last)
     scan = ArrowScan(table.metadata, table.io, table.schema(), wanted)
+    written = _Written(table)
     for tasks in _neighbours(table, list(table.scan(row_filter=wanted).plan_files())):
         rows = scan.to_table(tasks).combine_chunks()
         if keys is not None:
@@ -108,7 +115,7 @@ def read_changelog(
         for number in sorted(pc.unique(numbers).to_pylist()):
             schema = schema_of(number)
             for batch in _in_order(rows.filter(pc.equal(numbers, number))).to_batches():
-                columns = [_column(batch, each, table) for each in schema]
+                columns = [written.column(batch, each, number, schema) for each in schema]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -154,12 +161,26 @@ def _of_keys(rows: pa.Table, keys: pa.RecordBatch) -> pa.Table:
     return rows.filter(pa.chunked_array(masks, pa.bool_()))
 
 
-def _column(rows: pa.RecordBatch, wanted: pa.Field, table: Table) -> pa.Array:
-    """A column by the name that it had when it was written."""
-    name: Any = wanted.name
-    if name not in rows.schema.names:
-        # Renamed since: the newest earlier schema with that name tells its field id.
-        earlier = chain.from_iterable(schema.fields for schema in reversed(table.metadata.schemas))
-        present = (table.schema().find_column_name(each.field_id) for each in earlier if each.name == name)
-        name = next(filter(None, present), None)
-    return pa.nulls(rows.num_rows, wanted.type) if name is None else rows.column(name).cast(wanted.type)
+class _Written:
+    """Columns by the names that they had when they were written."""
+
+    def __init__(self, table: Table) -> None:
+        self._now = table.schema()
+        self._schemas = table.metadata.schemas
+        summaries = [(each.schema_id, each.summary) for each in table.metadata.snapshots if each.summary is not None]
+        self._ids = {summary.additional_properties.get(BATCH): schema_id for schema_id, summary in summaries}
+
+    def column(self, rows: pa.RecordBatch, wanted: pa.Field, number: int, schema: pa.Schema) -> pa.Array:
+        """A column of the changes of a batch."""
+        written = self._schema(number, schema)
+        then = [each.field_id for each in written.fields if each.name == wanted.name]
+        name = self._now.find_column_name(then[0]) if then else None
+        return pa.nulls(rows.num_rows, wanted.type) if name is None else rows.column(name).cast(wanted.type)
+
+    def _schema(self, number: int, wanted: pa.Schema) -> Schema:
+        """The target's schema when a batch came; if its snapshot has expired, the newest one with its columns."""
+        schema_id = self._ids.get(str(number))
+        known = [each for each in self._schemas if each.schema_id == schema_id]
+        newest = sorted(self._schemas, key=lambda each: each.schema_id, reverse=True)
+        fitting = [each for each in (self._now, *newest) if {*wanted.names} <= {*each.column_names}]
+        return (*known, *fitting, self._now)[0]

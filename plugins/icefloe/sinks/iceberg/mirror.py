@@ -23,7 +23,7 @@ from icefloe.sinks.iceberg.target_files import WrittenFiles
 from icefloe.sinks.iceberg.target_rows import FoundRows, TargetRows
 from icefloe.sinks.iceberg.target_schema import optional
 from icefloe.sinks.key_changes import NetChanges, taken, with_keys
-from icefloe.sinks.sink import PartDelivery
+from icefloe.sinks.sink import PartDelivery, refuse_lone_replay
 
 _SHOWN_CHARACTERS: Final = 100
 
@@ -67,20 +67,15 @@ class MirrorSink(TableSink):
         before = transaction.table_metadata.schema()
         fields = super()._evolved(transaction, batch, token)
         schema = transaction.table_metadata.schema()
-        new = [each.name for each in schema.fields if each.field_id not in before.field_ids]
+        new = {schema.find_column_name(each) for each in schema.field_ids if each not in before.field_ids}
         if batch.begins_anew:
             return fields
-        if filled := sorted(batch.defaulted.intersection(new)):
+        if filled := sorted(batch.defaulted & new):
             raise TerminalError(
                 f"column {filled[0]} of table {batch.origin.table} has an initial default, which earlier rows of "
                 f"{self.url} lack; run `icefloe reset {batch.origin.pipeline}`, which loads the table again"
             )
-        # A replay does not know field ids, nor a mirror rows from before it.
-        if batch.is_replay and (new or token.last is None):
-            raise TerminalError(
-                f"{self.url} is a mirror, and batch {batch.batch_number} alone does not make it equal to the table; "
-                f"run `icefloe reset {batch.origin.pipeline}`, which loads the table"
-            )
+        refuse_lone_replay(batch, is_unfit=token.last is None, place=self.url)
         return fields
 
     def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:  # noqa: ARG002
@@ -101,8 +96,10 @@ class MirrorSink(TableSink):
         identity = _shown_identity(batch)
 
         def read() -> Iterator[pa.RecordBatch]:
-            kept = [ChangeColumns.TYPE, *batch.shown_schema.names]
-            return (changes.select(kept) for changes in part.read())
+            names = [ChangeColumns.TYPE, *batch.shown_schema.names]
+            for changes in part.read():
+                columns = [changes.column(ChangeColumns.TYPE), *batch.shown_rows(changes).columns]
+                yield pa.RecordBatch.from_arrays(columns, names)
 
         net = NetChanges.of(read, identity=identity, hash_key=batch.hash_key)
         added = files.of(transaction, lambda: map(shown, taken(part.read, net.added)))
@@ -145,10 +142,16 @@ def _find(
     # A key is there once; of equal rows there may be more than were removed.
     most = np.full(len(copies), 2) if identity else copies
     found, counts = target.find(keys, most, narrowing)
-    wrong = np.flatnonzero(counts != copies)
+    wrong = np.flatnonzero(counts > copies if identity and (counts > copies).any() else counts != copies)
     if len(wrong):
         [key] = plain_rows(keys.slice(int(wrong[0]), 1))
         shown = ", ".join(f"{name}={value}" for name, value in key.items())
+        if identity and (counts > copies).any():
+            raise TerminalError(
+                f"{place} has several rows of a key, such as {shown[:_SHOWN_CHARACTERS]}: correct identifier_columns "
+                "if they do not identify a row, otherwise stop the other writer; then run `icefloe reset "
+                f"{batch.origin.pipeline}`, which loads the table again"
+            )
         raise TerminalError(
             f"{place} has drifted from table {batch.origin.table}: batch {batch.batch_number} removes or updates "
             f"{len(copies)} rows, and {len(wrong)} of them are not there just once, such as "

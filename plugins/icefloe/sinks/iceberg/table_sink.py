@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
+from uuid import uuid4
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
@@ -27,6 +28,8 @@ from icefloe.sinks.iceberg.target_files import WrittenFiles
 from icefloe.sinks.iceberg.target_schema import evolve, optional
 from icefloe.sinks.sink import PartDelivery, Sink, refuse_gap, refuse_other_record, superseded
 
+BATCH: Final = "icefloe.batch"
+"""The number of a batch in the summary of its snapshot."""
 _MOST_TRIES: Final = 20
 _MOST_FORMAT_VERSION: Final = 2
 
@@ -57,12 +60,12 @@ class TableSink(Sink):
                 raise TerminalError(f"{self.url} cannot be made: its namespace is missing; create it", key="sink.table")
             return
         self._refuse_format(table)
-        probe = f"{table.location()}/data/icefloe-probe"
+        probe = f"{table.location()}/data/icefloe-probe-{uuid4()}"
         try:
-            with table.io.new_output(probe).create(overwrite=True) as stream:
+            with table.io.new_output(probe).create() as stream:
                 stream.write(b"icefloe")
             table.io.delete(probe)
-        except OSError as cause:
+        except (OSError, ValueError) as cause:
             raise TerminalError(
                 f"cannot write below {table.location()}, where {self.url} has its files: {one_line(cause)}; give the "
                 "pipeline the right to write there"
@@ -80,7 +83,8 @@ class TableSink(Sink):
                 self._refuse_format(table)
             if table is not None and token is None and not takes_over and has_rows(table):
                 raise TerminalError(
-                    f"{self.url} has rows and belongs to no pipeline: name another sink.table, or empty this one",
+                    f"{self.url} has rows and belongs to no pipeline: name another sink.table, or empty this one; if "
+                    f"it was this pipeline's, restore its property {TOKEN}",
                     owner="",
                 )
             if only_looks:
@@ -92,7 +96,7 @@ class TableSink(Sink):
                 continue
             transaction = Transaction(table)
             # Only a snapshot lets one of two claims fail.
-            with transaction._append_snapshot_producer({}):  # noqa: SLF001
+            with pyiceberg_errors(self.url, "write to"), transaction._append_snapshot_producer({}):  # noqa: SLF001
                 pass
             try:
                 self._commit(table, transaction, new)
@@ -110,7 +114,7 @@ class TableSink(Sink):
         if token.last is None or token.last.order < (token.generation, batch.batch_number):
             self._evolved(Transaction(table), batch, token)
         uuid = table.metadata.table_uuid
-        return {"generation": token.generation, "destination": f"table {self.url} ({uuid})"}
+        return {"generation": token.generation, "destination": f"the table with the uuid {uuid}"}
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
         """Commit the batch, unless the token says that it is there."""
@@ -159,20 +163,30 @@ class TableSink(Sink):
             self._refuse_other_record(batch, table, token)
             order = token.generation, batch.batch_number
             if token.last is not None and token.last.order >= order:
-                if token.last.order == order:
+                if token.last.order == order and not batch.is_replay:
                     return PartDelivery(number=part.number, rows=part.rows, documents=part.rows, repeated=part.rows)
-                if (found := self._replayed(batch, table, token, part)) is not None:
+                with pyiceberg_errors(self.url, "read"):
+                    found = self._replayed(batch, table, token, part)
+                if found is not None:
                     return found
             transaction = Transaction(table)
             fields = self._evolved(transaction, batch, token)
-            with pyiceberg_errors(self.url, "write to"):
-                branch = self._stage(transaction, token, batch, part, files)
+            try:
+                with pyiceberg_errors(self.url, "write to"):
+                    branch = self._stage(transaction, token, batch, part, files)
+            except TerminalError:
+                # Others may have compacted the table and expired the files of that head.
+                if self._target.load().metadata_location == table.metadata_location:
+                    raise
+                files.discard_notes()
+                continue
             try:
                 self._commit(table, transaction, token.after(_last_batch(batch, token, transaction, branch), fields))
             except OvertakenError:
                 files.discard_notes()
                 continue
             return PartDelivery(number=part.number, rows=part.rows, documents=part.rows, bytes=files.size_bytes)
+        files.discard()
         raise self._crowded()
 
     def _commit(self, table: Table, transaction: Transaction, token: Token) -> None:
@@ -202,7 +216,8 @@ class TableSink(Sink):
         )  # fmt: skip
         if last is None or batch.begins_anew:
             return
-        refuse_gap(batch, last.order, last.up_to_snapshot_id, token.generation, place=self.url)
+        end = last.up_to_snapshot_id
+        refuse_gap(batch, last.order, end, token.generation, is_loading=last.is_loading, place=self.url)
         if was_rolled_back(table, last):
             raise TerminalError(
                 f"{self.url} was rolled back: batch {last.number} of {token.pipeline} came with snapshot "
@@ -212,9 +227,20 @@ class TableSink(Sink):
 
     def _evolved(self, transaction: Transaction, batch: ProvenBatch, token: Token) -> dict[int, int]:
         # A load takes columns by name: the source may have been made again, with other ids.
-        fields = {} if batch.begins_anew else token.fields
-        columns = optional(self._columns(batch))
-        return evolve(transaction, columns, batch.field_ids, fields, is_anew=batch.begins_anew, place=self.url)
+        is_anew = batch.begins_anew and not batch.is_replay
+        before, columns = transaction.table_metadata.schema(), optional(self._columns(batch))
+        fields = {} if is_anew else token.fields
+        found = evolve(transaction, columns, batch.field_ids, fields, is_anew=is_anew, place=self.url)
+        new = [
+            each.name for each in transaction.table_metadata.schema().fields if each.field_id not in before.field_ids
+        ]
+        if batch.is_replay and token.last is not None and new:
+            # It does not know field ids: the column may have another name by now.
+            raise TerminalError(
+                f"batch {batch.batch_number} has column {new[0]}, which {self.url} lacks by now: run `icefloe reset "
+                f"{batch.origin.pipeline}`, which loads the table again"
+            )
+        return found
 
     def _refuse_format(self, table: Table) -> None:
         if table.metadata.format_version > _MOST_FORMAT_VERSION:
@@ -238,6 +264,7 @@ def _last_batch(batch: ProvenBatch, token: Token, transaction: Transaction, bran
         number=batch.batch_number,
         load=before.load if before is not None and goes_on else batch.batch_number,
         up_to_snapshot_id=batch.up_to_snapshot_id,
+        is_loading=batch.is_load and not batch.ends_load,
         branch=branch,
         snapshot_id=head.snapshot_id,
         sequence_number=head.sequence_number or 0,
@@ -261,4 +288,4 @@ def delete_all(transaction: Transaction, branch: str = MAIN_BRANCH) -> None:
 
 def trace_of(token: Token, batch: ProvenBatch) -> dict[str, str]:
     """The summary of a snapshot, for people; the property decides."""
-    return {"icefloe.pipeline": token.pipeline, "icefloe.batch": str(batch.batch_number)}
+    return {"icefloe.pipeline": token.pipeline, BATCH: str(batch.batch_number)}

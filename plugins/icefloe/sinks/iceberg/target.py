@@ -53,6 +53,7 @@ class LastBatch:
     number: int
     load: int  # number of the batch with which the present load began
     up_to_snapshot_id: SnapshotId | None  # of the source
+    is_loading: Annotated[bool, LEFT_OUT_IF_EMPTY] = False  # after a batch of a load that is not its last one
     branch: str = MAIN_BRANCH  # another one while a load is still invisible
     snapshot_id: SnapshotId
     sequence_number: int
@@ -113,7 +114,10 @@ class TargetTable:
     def load(self) -> Table:
         """The table; an error if there is none."""
         if (found := self.find()) is None:
-            raise TerminalError(f"{self.url} is gone: it was dropped or renamed after a pipeline began to write to it")
+            raise TerminalError(
+                f"{self.url} is gone: it was dropped or renamed after a pipeline began to write to "
+                "it; bring it back, or run `icefloe reset` for the pipeline, which makes it again"
+            )
         return found
 
     def namespace_is_missing(self) -> bool:
@@ -162,7 +166,7 @@ class TargetTable:
         publish = partial(self._catalog.commit_table, table, requirements, updates)
         try:
             self._ask(f"commit to table {self._name}", publish)
-        except (CommitFailedException, IcefloeError) as cause:
+        except (CommitFailedException, IcefloeError, NoSuchTableError) as cause:
             now = self._after(cause)
             # A client may have sent it twice, and the first one landed.
             if any(each.snapshot_id in ours for each in now.metadata.snapshots):

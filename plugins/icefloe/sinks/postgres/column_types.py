@@ -79,7 +79,7 @@ def read_expression(kind: pa.DataType) -> str:
     """SQL of a column, to be formatted with its name, in a form that Python has for all values."""
     # Python has no year 10000, and PostgreSQL has.
     if pa.types.is_date(kind):
-        return "{} - date '1970-01-01'"
+        return "{}::date - date '1970-01-01'"
     if _is_micros(kind):
         return "(extract(epoch from {}) * 1000000)::bigint"
     if isinstance(kind, pa.UuidType):

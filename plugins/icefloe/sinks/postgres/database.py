@@ -9,8 +9,8 @@ import psycopg
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 
 _LOCK_SECONDS: Final = 60
-_TOO_MUCH: Final = "54"
-"""The class of errors of a value that is too large, which psycopg counts as errors of operation."""
+_LASTING: Final = ("54", "55000")
+"""Errors of values that are too large, and of tables that are no fit: psycopg counts them as errors of operation."""
 Transaction: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 """A connection in its one transaction."""
 
@@ -55,7 +55,7 @@ class Database:
         if isinstance(cause, psycopg.errors.UniqueViolation) and cause.diag.message_detail:
             said = f"{said}: {cause.diag.message_detail}"
         is_passing = isinstance(cause, psycopg.OperationalError | psycopg.InternalError | psycopg.InterfaceError)
-        if is_passing and not (cause.sqlstate or "").startswith(_TOO_MUCH):
+        if is_passing and not (cause.sqlstate or "").startswith(_LASTING):
             return TransientError(f"{self.url} did not take a transaction: {said}; run again, and what landed is found")
         where = f" ({cause.diag.context.splitlines()[0][:200]})" if cause.diag.context else ""
         return TerminalError(

@@ -27,7 +27,7 @@ from icefloe.sinks.postgres.target_table import (
     copy_rows,
     types_of,
 )
-from icefloe.sinks.sink import PartDelivery, Sink, checked_options, refuse_gap, refuse_other_record
+from icefloe.sinks.sink import PartDelivery, Sink, checked_options, refuse_gap, refuse_lone_replay, refuse_other_record
 from icefloe.storage.store import Store
 
 _PAGE_ROWS: Final = 10_000
@@ -78,19 +78,22 @@ class PostgresSink(Sink):
         """Make the table's token. Nobody's rows are left alone."""
         target = self._target
         with self._database.transaction() as transaction:
-            if not only_looks:
-                # Of two claims of nobody's table the second one finds the token of the first one.
-                transaction.execute("select pg_advisory_xact_lock(hashtext('icefloe claims a table'))")
-                target.make_tokens(transaction)
-            # Before the token, because another claim and its rows may come between.
-            has_rows = target.has_rows(transaction)
-            token = target.token(transaction, locks=not only_looks)
+            token, has_rows = target.token(transaction, locks=not only_looks), False
+            if token is None:
+                if not only_looks:
+                    # Of two claims of nobody's table the second one finds the token of the first one.
+                    transaction.execute("select pg_advisory_xact_lock(hashtext('icefloe claims a table'))")
+                    target.make_tokens(transaction)
+                # Before the token, because another claim and its rows may come between.
+                has_rows = target.has_rows(transaction)
+                token = target.token(transaction, locks=not only_looks)
             if token is not None and not (takes_over and token.owner != origin.owner):
                 self._refuse_other(origin, token)
                 return
             if token is None and has_rows and not takes_over:
                 raise TerminalError(
-                    f"{self.url} has rows and belongs to no pipeline: name another sink.table, or empty this one",
+                    f"{self.url} has rows and belongs to no pipeline: name another sink.table, or empty this one; if "
+                    f"it was this pipeline's, restore its row in {target.schema}.icefloe_token",
                     owner="",
                 )
             if not only_looks:
@@ -121,8 +124,10 @@ class PostgresSink(Sink):
             documents, size_bytes = copy_batch(transaction, batch, part)
             fields = self._target.bring(transaction, batch, token)
             oid, snapshot_id = self._target.oid(transaction), batch.up_to_snapshot_id
+            is_loading = batch.is_load and not batch.ends_load
             self._target.put(
-                transaction, replace(token, last=last, up_to_snapshot_id=snapshot_id, oid=oid, fields=fields)
+                transaction,
+                replace(token, last=last, up_to_snapshot_id=snapshot_id, is_loading=is_loading, oid=oid, fields=fields),
             )
         return delivery(documents=documents, bytes=size_bytes)
 
@@ -178,13 +183,15 @@ class PostgresSink(Sink):
             is_filled=lambda: self._target.has_rows(transaction),
         )  # fmt: skip
         if last is None or batch.begins_anew:
+            refuse_lone_replay(batch, is_unfit=last is None, place=self.url)
             return token
         if token.oid is not None and token.oid != self._target.oid(transaction):
             raise TerminalError(
                 f"{self.url} was dropped, renamed, or made again, perhaps from a dump, after batch {last[1]} of "
                 f"pipeline {name}: bring it back, or {reset}"
             )
-        refuse_gap(batch, last, token.up_to_snapshot_id, token.generation, place=self.url)
+        end = token.up_to_snapshot_id
+        refuse_gap(batch, last, end, token.generation, is_loading=token.is_loading, place=self.url)
         return token
 
     def _refuse_other(self, origin: Origin, token: TableToken) -> None:
@@ -223,7 +230,7 @@ def _access(url: str | None, connection: Mapping[str, Any]) -> dict[str, object]
             f"sink.conn_id has other keys than parameters of libpq ({', '.join(sorted(extra)) or 'none'}): correct it",
             key="sink.url",
         ) from None
-    if "password" in in_url:
+    if {"password", "sslpassword"} & in_url.keys():
         raise TerminalError(
             "sink.url has a password: write it into an Airflow connection, and its name into sink.conn_id",
             key="sink.url",

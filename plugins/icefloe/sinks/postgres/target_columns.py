@@ -73,6 +73,9 @@ def column_changes(
     kept = {field_id: renamed.get(name, name) for field_id, name in fields.items()}
     for old, new in renamed.items():
         kept |= {field_id: new + name[len(old) :] for field_id, name in fields.items() if name.startswith(f"{old}.")}
+    # The name of a dropped column may be another one's by now.
+    taken = set(now.values())
+    kept = {field_id: name for field_id, name in kept.items() if field_id in now or name not in taken}
     return ColumnChanges(
         renamed=renamed,
         added={name: kind for name, kind in wanted.items() if name not in present},

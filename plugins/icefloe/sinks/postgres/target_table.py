@@ -14,6 +14,7 @@ from icefloe.sinks.key_changes import document_ids, key_operations, shown_key
 from icefloe.sinks.postgres.column_types import column_type_name, copied_rows, row_with_nul
 from icefloe.sinks.postgres.database import Transaction
 from icefloe.sinks.postgres.target_columns import ColumnChanges, column_changes
+from icefloe.sinks.sink import refuse_lone_replay
 
 KEY: Final = "_icefloe_key"  # the key of rows whose identifier columns are not columns of the target
 LIVE: Final = "_icefloe_live"  # false in a copied row whose key has no row any more
@@ -22,8 +23,10 @@ _COLUMNS: Final = """
 select attname, format_type(atttypid, atttypmod) from pg_attribute
 where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped order by attnum"""
 _UNIQUE_INDEXES: Final = """
-select (select array_agg(attname::text) from pg_attribute where attrelid = indrelid and attnum = any(indkey))
-from pg_index where indrelid = to_regclass(%s) and indisunique and indisvalid and indpred is null and indexprs is null
+select (select array_agg(attname::text) from pg_attribute
+where attrelid = indrelid and attnum = any((indkey::int2[])[0:indnkeyatts - 1]))
+from pg_index where indrelid = to_regclass(%s) and indisunique and indisvalid and indimmediate and indpred is null
+and indexprs is null
 """
 
 
@@ -35,6 +38,7 @@ class TableToken(Origin):
     generation: int = 1  # one more with each take-over; its batches are later
     last: Annotated[tuple[int, int] | None, LEFT_OUT_IF_NONE] = None  # generation and number of the last batch
     up_to_snapshot_id: Annotated[SnapshotId | None, LEFT_OUT_IF_NONE] = None  # of the source, after it
+    is_loading: Annotated[bool, LEFT_OUT_IF_EMPTY] = False  # after a batch of a load that is not its last one
     oid: Annotated[int | None, LEFT_OUT_IF_NONE] = None  # of the table with the rows of earlier batches
     # Dotted names in the table by field id of the source.
     fields: Annotated[Mapping[int, str], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
@@ -152,9 +156,13 @@ class PostgresTable:
                     f"`icefloe reset {batch.origin.pipeline}`, which loads the table again", column=name,
                 )  # fmt: skip
         held, keys = self.columns(transaction), key_names(batch)
+        # A load takes columns by name: the source may have been made again, with other ids.
+        fields = token.fields if keeps_rows else {}
         changes = column_changes(
-            held, wanted_types(batch), batch.field_ids, token.fields, keeps_rows=keeps_rows, place=self.url
+            held, wanted_types(batch), batch.field_ids, fields, keeps_rows=keeps_rows, place=self.url
         )
+        # A replay does not know field ids.
+        refuse_lone_replay(batch, is_unfit=bool(held and changes.added), place=self.url)
         indexes = transaction.execute(_UNIQUE_INDEXES, (self.table.as_string(None),)).fetchall()
         if held and {*keys} not in [{changes.renamed.get(name, name) for name in names} for (names,) in indexes]:
             raise TerminalError(
@@ -203,7 +211,13 @@ def key_names(batch: ProvenBatch) -> tuple[str, ...]:
 
 def wanted_types(batch: ProvenBatch) -> dict[str, str]:
     """The types of the columns that a batch writes."""
-    return ({KEY: "text"} if key_names(batch) == (KEY,) else {}) | types_of(batch.shown_schema)
+    types = types_of(batch.shown_schema)
+    if ours := types.keys() & {KEY, LIVE}:
+        raise TerminalError(
+            f"column {min(ours)} of table {batch.origin.table} has the name of a column of the sink: rename it in the "
+            "table, or leave it out of `columns`"
+        )
+    return ({KEY: "text"} if key_names(batch) == (KEY,) else {}) | types
 
 
 def types_of(schema: pa.Schema) -> dict[str, str]:
