@@ -76,7 +76,10 @@ def hanging_job(daemons: Daemons) -> list[psutil.Process]:
             [process for process, said in named if "plan.json" in said or process in workers] if workers[1:] else None
         )
 
-    return wait_until(found, what="a job that hangs", seconds=SECONDS)
+    job: list[psutil.Process] = wait_until(found, what="a job that hangs", seconds=SECONDS)
+    # Here, because the job may end sooner than anybody looks once its task is ended.
+    assert {"java", "python"} <= {process.name().rstrip("0123456789.") for process in job}
+    return job
 
 
 def words(process: psutil.Process) -> str:
@@ -87,7 +90,6 @@ def words(process: psutil.Process) -> str:
 
 
 def wait_for_end(job: list[psutil.Process]) -> None:
-    assert {"java", "python"} <= {process.name().rstrip("0123456789.") for process in job}
     wait_until(lambda: not any(is_alive(each) for each in job), what="the end of JVM and Python", seconds=SECONDS)
 
 
