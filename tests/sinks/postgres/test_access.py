@@ -28,6 +28,10 @@ def test_a_connection_of_airflow_is_used_with_the_parameters_of_its_extra() -> N
     assert opened({}, CONNECTION).url == "postgresql://db.example:5433/shop/public.flights"
 
 
+def test_a_secret_that_ends_in_a_line_break_is_used_without_it() -> None:
+    assert _access(None, {**CONNECTION, "password": "s\n"})["password"] == "s"
+
+
 def test_a_url_is_used_with_its_parameters() -> None:
     assert _access("postgresql://me@db.example:5433/shop?sslmode=require", {}) == {
         "user": "me", "host": "db.example", "port": "5433", "dbname": "shop", "sslmode": "require"

@@ -32,13 +32,19 @@ class ChangelogSink(TableSink):
 
     keyed: ClassVar[bool] = False
     keeps_written_columns: ClassVar[bool] = True
+    finds_keys: ClassVar[bool] = False
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes since the last load, in order; holds the changes of one batch."""
-        return self.read_back_as_written(lambda _number: schema, keys=keys)
+        for rows in self.read_back_as_written(lambda _number: schema):
+            yield rows if keys is None else with_keys_of(rows, keys)
 
     def read_back_as_written(
-        self, schema_of: SchemaOf, *, first_batch: int = 0, keys: pa.RecordBatch | None = None
+        self,
+        schema_of: SchemaOf,
+        *,
+        first_batch: int = 0,
+        keys: pa.RecordBatch | None = None,  # noqa: ARG002 - their columns may have had other names
     ) -> Iterator[pa.RecordBatch]:
         """The same, each batch in its own columns."""
         table = self._target.find()
@@ -46,7 +52,7 @@ class ChangelogSink(TableSink):
         if table is not None and token is not None and token.last is not None:
             first = max(first_batch, token.last.load)
             with pyiceberg_errors(self.url, "read"):
-                yield from read_changelog(table, schema_of, first=first, last=token.last.number, keys=keys)
+                yield from read_changelog(table, schema_of, first=first, last=token.last.number)
 
     def may_lack_oldest(self) -> bool:
         """False: a table drops no rows by itself."""
@@ -100,17 +106,18 @@ def with_schema(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
     )
 
 
-def read_changelog(
-    table: Table, schema_of: SchemaOf, *, first: int, last: int, keys: pa.RecordBatch | None
-) -> Iterator[pa.RecordBatch]:
+def with_keys_of(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with some keys."""
+    return rows.filter(RowHashes.among(named_columns(rows, keys.schema.names), keys.columns))
+
+
+def read_changelog(table: Table, schema_of: SchemaOf, *, first: int, last: int) -> Iterator[pa.RecordBatch]:
     """The changes of some batches in order; files whose batches overlap, as after a compaction, are read together."""
     wanted = in_batches(first, last)
     scan = ArrowScan(table.metadata, table.io, table.schema(), wanted)
     written = _Written(table)
     for tasks in _neighbours(table, list(table.scan(row_filter=wanted).plan_files())):
         rows = scan.to_table(tasks).combine_chunks()
-        if keys is not None:
-            rows = _of_keys(rows, keys)
         numbers = rows.column(ChangeColumns.BATCH)
         for number in sorted(pc.unique(numbers).to_pylist()):
             schema = schema_of(number)
@@ -150,15 +157,6 @@ def _in_order(changes: pa.Table) -> pa.Table:
     after = pa.chunked_array([ChangeColumns.weights(batch) for batch in changes.to_batches()], pa.int64())
     keys = pa.table({"ordinal": changes.column(ChangeColumns.ORDINAL), "after": after})
     return changes.take(pc.sort_indices(keys, sort_keys=[("ordinal", "ascending"), ("after", "ascending")]))
-
-
-def _of_keys(rows: pa.Table, keys: pa.RecordBatch) -> pa.Table:
-    masks = [
-        RowHashes.among([column.cast(key.type) for column, key in
-                         zip(named_columns(batch, keys.schema.names), keys.schema, strict=True)], keys.columns)
-        for batch in rows.to_batches()
-    ]  # fmt: skip
-    return rows.filter(pa.chunked_array(masks, pa.bool_()))
 
 
 class _Written:

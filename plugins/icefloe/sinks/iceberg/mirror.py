@@ -12,10 +12,9 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 
 from icefloe.changes.columns import ChangeColumns, plain_rows
-from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_path, column_paths, named_columns
-from icefloe.sinks.iceberg.changelog import with_schema
+from icefloe.sinks.iceberg.changelog import with_keys_of, with_schema
 from icefloe.sinks.iceberg.row_delta import stage_row_delta
 from icefloe.sinks.iceberg.table_sink import TableSink, delete_all, has_rows, trace_of
 from icefloe.sinks.iceberg.target import LOAD_BRANCH, Token, pyiceberg_errors
@@ -49,9 +48,7 @@ class MirrorSink(TableSink):
                     for each in schema
                 ]
                 found = pa.RecordBatch.from_arrays(columns, schema=schema)
-                if keys is not None:
-                    found = found.filter(RowHashes.among(named_columns(found, keys.schema.names), keys.columns))
-                yield found
+                yield found if keys is None else with_keys_of(found, keys)
 
     def _refuse_batch(self, batch: ProvenBatch) -> None:
         if not batch.identity:

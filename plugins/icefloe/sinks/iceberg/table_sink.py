@@ -271,13 +271,13 @@ def _last_batch(batch: ProvenBatch, token: Token, transaction: Transaction, bran
     )
 
 
-def has_rows(table: Table, branch: str = MAIN_BRANCH) -> bool:
-    """True if a branch has data files with rows."""
-    head = table.metadata.snapshot_by_name(branch)
+def has_rows(table: Table) -> bool:
+    """True if main has data files with rows."""
+    head = table.metadata.snapshot_by_name(MAIN_BRANCH)
     if head is None:
         return False
     count = None if head.summary is None else head.summary.additional_properties.get("total-records")
-    return count != "0" if count is not None else bool(list(table.scan(snapshot_id=head.snapshot_id).plan_files()))
+    return count != "0" if count is not None else bool(list(table.scan().plan_files()))
 
 
 def delete_all(transaction: Transaction, branch: str = MAIN_BRANCH) -> None:

@@ -87,10 +87,11 @@ class Token(Origin):
         return replace(self, last=last, fields=fields)
 
 
-_UNFIT: Final = (
+UNFIT: Final = (
     ArithmeticError, AttributeError, LookupError, NotImplementedError, ResolveError, TypeError,
     UnsupportedPyArrowTypeException, ValidationError, ValueError,
 )  # fmt: skip
+"""Errors of PyIceberg for tables and values that it does not take."""
 
 
 class OvertakenError(TransientError):
@@ -232,7 +233,7 @@ def pyiceberg_errors(place: str, doing: str) -> Iterator[None]:
         ) from cause
     except OSError as cause:
         raise TransientError(f"the storage of {place} does not answer: {one_line(cause)}; run again") from cause
-    except _UNFIT as cause:
+    except UNFIT as cause:
         raise TerminalError(
             f"PyIceberg cannot {doing} {place} ({type(cause).__name__}: {one_line(cause)}): partition the table "
             "otherwise, compact it if it has equality deletes, or leave the column out of columns"

@@ -5,17 +5,13 @@ from contextlib import suppress
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import ResolveError, ValidationError
-from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
+from pyiceberg.exceptions import ResolveError
 from pyiceberg.schema import Schema, promote
 from pyiceberg.table import Transaction
 from pyiceberg.types import BinaryType, IcebergType, ListType, MapType, NestedField, StringType, StructType
 
 from icefloe.errors import TerminalError, one_line
-
-_UNFIT = (
-    NotImplementedError, ResolveError, TypeError, UnsupportedPyArrowTypeException, ValidationError, ValueError
-)  # fmt: skip
+from icefloe.sinks.iceberg.target import UNFIT
 
 
 def evolve(
@@ -61,7 +57,7 @@ def evolve(
                     update.rename_column(each.name, f"{each.name}_{each.field_id}")
         with transaction.update_schema() as update:
             update.union_by_name(_as_required(columns, schema))
-    except _UNFIT as cause:
+    except UNFIT as cause:
         raise TerminalError(
             f"the columns of {place} do not fit the columns of the source: {one_line(cause)}; change it there, or "
             "name another sink.table"

@@ -236,7 +236,9 @@ def _access(url: str | None, connection: Mapping[str, Any]) -> dict[str, object]
             key="sink.url",
         )
     merged = {**{name: connection.get(key) for key, name in named.items()}, **extra, **in_url}
-    access = {name: value for name, value in merged.items() if value not in (None, "")}
+    # A mounted secret ends in a line break.
+    plain = {name: value.strip("\r\n") if isinstance(value, str) else value for name, value in merged.items()}
+    access = {name: value for name, value in plain.items() if value not in (None, "")}
     if "host" not in access:
         raise TerminalError(
             "sink names no PostgreSQL; write `url`, or `conn_id` of an Airflow connection with a host", key="sink"
