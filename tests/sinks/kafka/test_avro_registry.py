@@ -127,6 +127,26 @@ def test_a_page_of_maintenance_may_pass(registry: Registry, status: int, body: s
         sink_with(registry.url).check()
 
 
+def test_a_schema_is_registered_once_for_all_messages_however_the_registry_writes_it(registry: Registry) -> None:
+    """The client would register again what the registry answers in another form than it was asked for."""
+    schema: dict[str, Any] = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}]}
+    registry.body = json.dumps({"id": 7, "version": 1, "schemaType": "AVRO", "schema": json.dumps(schema, indent=1)})
+    number, write = AvroRegistry("flights", {"url": registry.url, "max.retries": 0}).register("value", schema)
+    registry.status = 503
+    assert (number, [write({"id": 1}), write({"id": 2})]) == (7, [b"\0\0\0\0\7\2", b"\0\0\0\0\7\4"])
+
+
+@pytest.mark.parametrize(
+    ("value", "refusal"),
+    [({}, "no value and no default for id"), ({"id": "one"}, "an integer is required on field id")],
+)
+def test_a_value_that_the_schema_refuses_keeps_the_sentence_of_avro(value: object, refusal: str) -> None:
+    schema: dict[str, Any] = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}]}
+    _, write = AvroRegistry("flights", {"url": "mock://tests"}).register("value", schema)
+    with pytest.raises((TypeError, ValueError), match=refusal):
+        write(value)
+
+
 def test_a_schema_that_is_refused_says_so(registry: Registry) -> None:
     registry.status, registry.body = 409, answer(409)
     with pytest.raises(TerminalError, match="the schema registry refuses the schemas of topic flights"):

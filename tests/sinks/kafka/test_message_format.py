@@ -159,3 +159,14 @@ def test_an_avro_message_names_its_schema_as_registries_want_it() -> None:
     schema = json.loads(format_.registry._client.get_schema(number).schema_str)
     assert (schema["type"], schema["name"]) == ("record", "flights.nyc.flights.Envelope")
     assert format_.registry._client.get_subjects() == ["flights-key", "flights-value"]
+
+
+def test_the_bytes_of_avro_messages_stay() -> None:
+    """By hand from the specification of Avro: zigzag numbers, and the place in its union before each value."""
+    format_ = format_of(envelope="plain", **FORMATS["avro"])
+    [message] = sent_by(format_, Staged(number=7, parts=[[("INSERT", -65, "a")]]))
+    assert message.sent_key == b"\x00\x00\x00\x00\x01" + b"\x02\x81\x01"
+    change = [
+        b"\x02\x0e", b"\x02\x0cINSERT", b"\x02\x00", b"\x02&1152921504606846983", b"\x0262026-11-22T03:04:05.678901Z"
+    ]  # fmt: skip
+    assert message.sent_value == b"".join([b"\x00\x00\x00\x00\x02", *change, b"\x81\x01", b"\x02\x02a"])

@@ -1,6 +1,5 @@
 """Messages by a sink's options, and back."""
 
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -10,7 +9,6 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
-from fastavro import parse_schema, schemaless_writer
 
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.errors import TerminalError, one_line
@@ -26,7 +24,7 @@ from icefloe.sinks.kafka.events import (
     widened,
 )
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
-from icefloe.sinks.kafka.schemas import PREFIX, AvroRegistry, AvroSchema, avro_schema, value_schema
+from icefloe.sinks.kafka.schemas import AvroRegistry, AvroSchema, avro_schema, value_schema
 from icefloe.sinks.sink import SchemaOf
 
 _NOTHING: Final = pa.scalar(None, TEXT)
@@ -160,16 +158,10 @@ class Encoder:
 class _Writer:
     def __init__(self, registry: AvroRegistry, of: str, columns: pa.Schema, schema: AvroSchema) -> None:
         self._value = parser(pa.struct(list(columns)), JsonForm.TO_AVRO)
-        self._parsed = parse_schema(schema)
-        self.schema_id = registry.register(of, schema)
-        self._prefix = PREFIX.pack(0, self.schema_id)
+        self.schema_id, self._serialize = registry.register(of, schema)
 
-    # Not by the client's AvroSerializer: it gives the same bytes and takes 1.5 times as long for each message.
     def write(self, text: bytes) -> bytes:
-        out = io.BytesIO()
-        out.write(self._prefix)
-        schemaless_writer(out, self._parsed, self._value(json.loads(text)))
-        return out.getvalue()
+        return self._serialize(self._value(json.loads(text)))
 
 
 def _envelopes(before: _Texts, after: _Texts, sources: pa.Array, operations: _Texts, transactions: _Texts) -> pa.Array:

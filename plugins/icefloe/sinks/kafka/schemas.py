@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from fastavro import parse_schema, schemaless_reader
 
@@ -33,7 +34,7 @@ _SOURCE_NAME: Final = "io.debezium.connector.icefloe.Source"
 _BLOCK_NAME: Final = "event.block"
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 Answer = TypeVar("Answer")
-PREFIX: Final = Struct(">bI")
+_PREFIX: Final = Struct(">bI")
 """Confluent's wire format: a zero, then the id of the schema."""
 REGISTRY: Final = "schema.registry."
 """Settings of the registry's client begin with it in the extra of a connection."""
@@ -183,18 +184,22 @@ class AvroRegistry:
         if not isinstance(self._ask(self._subjects), list):
             raise self._no_registry("it answers in another form")
 
-    def register(self, of: str, schema: AvroSchema) -> int:
-        """The id of an Avro schema of ``key`` or ``value``."""
-        text = Schema(json.dumps(schema), "AVRO")
-        return self._ask(lambda: self._client.register_schema(f"{self._topic}-{of}", text))
+    def register(self, of: str, schema: AvroSchema) -> tuple[int, Callable[[Any], bytes]]:
+        """The id of an Avro schema of ``key`` or ``value``, and what writes a value as a message; it asks nothing."""
+        subject, ours = f"{self._topic}-{of}", Schema(json.dumps(schema), "AVRO")
+        found = self._ask(lambda: self._client.register_schema_full_response(subject, ours))
+        # The serializer registers its schema too, and the client answers for a text that the registry has answered.
+        known = found.schema if found.schema.schema_str else ours
+        conf = {"auto.register.schemas": True, "subject.name.strategy": lambda *_: subject}
+        return found.schema_id, AvroSerializer(self._client, known, conf=conf)
 
     def read(self, message: bytes) -> Any:
         """The value of a message, as fastavro has it."""
-        _, number = PREFIX.unpack_from(message)
+        _, number = _PREFIX.unpack_from(message)
         if number not in self._parsed:
             text = self._ask(lambda: self._client.get_schema(number)).schema_str
             self._parsed[number] = parse_schema(json.loads(text or ""))
-        return schemaless_reader(io.BytesIO(message[PREFIX.size :]), self._parsed[number], None)
+        return schemaless_reader(io.BytesIO(message[_PREFIX.size :]), self._parsed[number], None)
 
     def _subjects(self) -> object:
         try:
