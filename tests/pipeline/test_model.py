@@ -21,6 +21,7 @@ identifier_columns: [flight_id]
 changes: each
 on_removed_rows: fail
 commit_groups: fuse
+follow: lineage
 initial_load: full
 on_gap: fail
 on_rollback: compensate

@@ -30,6 +30,7 @@ class Cursor(Document):
         batch_number: of that batch.
         snapshot_id: None: before the table's first snapshot.
         snapshot: more than its id, which its writer may use again.
+        made_current_at_ms: time of its entry in the branch's log, under ``follow: log``.
         load_part: last delivered part of an incomplete load.
         is_beginning: True if nothing counts as delivered, so that the next batch begins as ``initial_load`` says: after
             a reset, or an abandoned first batch.
@@ -43,6 +44,7 @@ class Cursor(Document):
     is_beginning: Annotated[bool, LEFT_OUT_IF_EMPTY] = False
     pipeline_since: Annotated[int | None, LEFT_OUT_IF_NONE] = None
     snapshot: Annotated[RecordedSnapshot | None, LEFT_OUT_IF_NONE] = None
+    made_current_at_ms: Annotated[int | None, LEFT_OUT_IF_NONE] = None
 
     def __post_init__(self) -> None:
         if self.batch_number < 0:
@@ -93,6 +95,7 @@ class Ending(Document):
         snapshot_id: int | None = None,
         snapshot: RecordedSnapshot | None = None,
         load_part: LoadPart | None = None,
+        made_current_at_ms: int | None = None,
         has_pipeline: bool = False,
     ) -> "Ending":
         """The ending of the batch after a cursor, if the batch is not given up.
@@ -112,6 +115,7 @@ class Ending(Document):
             is_beginning=outcome is BatchOutcome.RESET,
             pipeline_since=number if has_pipeline else since,
             snapshot=snapshot,
+            made_current_at_ms=made_current_at_ms,
         )
         return cls(outcome=outcome, cursor=cursor)
 

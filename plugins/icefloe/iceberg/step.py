@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
-from icefloe.documents import Document, SnapshotId
+from icefloe.documents import LEFT_OUT_IF_NONE, Document, SnapshotId
 
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
@@ -96,6 +96,8 @@ class Step(Document):
         snapshot_ids: of a COMMIT, oldest first and without ``replace``; otherwise the end.
         commit_timestamp_us: delivered as ``_commit_timestamp``, microseconds since 1970.
         load_part: of an INITIAL step whose load takes several batches; None: all files.
+        made_current_at_ms: time at which readers first saw the end, by the log of the branch; None: the lineage is
+            followed.
     """
 
     change_ordinal: int
@@ -106,6 +108,7 @@ class Step(Document):
     commit_snapshot_id: SnapshotId
     commit_timestamp_us: int
     load_part: LoadPart | None = None
+    made_current_at_ms: Annotated[int | None, LEFT_OUT_IF_NONE] = None
 
     @classmethod
     def of(
@@ -116,6 +119,7 @@ class Step(Document):
         timestamp_ms: int,
         change_ordinal: int = 0,
         start_snapshot_id: int | None = None,
+        made_current_at_ms: int | None = None,
     ) -> "Step":
         """The step that ends at the last of some snapshots."""
         return cls(
@@ -126,6 +130,7 @@ class Step(Document):
             snapshot_ids=tuple(snapshot_ids),
             commit_snapshot_id=snapshot_ids[-1],
             commit_timestamp_us=1000 * timestamp_ms,
+            made_current_at_ms=made_current_at_ms,
         )
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from icefloe.pipeline.settings import (
     ChangesOption,
     CommitGroupsOption,
     DefaultArgument,
+    FollowOption,
     OutputOption,
     RemovedRowsOption,
     RollbackOption,
@@ -86,6 +87,7 @@ class Pipeline:
     changes: OutputOption = "each"
     on_removed_rows: RemovedRowsOption = "fail"
     commit_groups: CommitGroupsOption = "fuse"
+    follow: FollowOption = "lineage"
     initial_load: Literal["full", "from_now", "from_earliest"] = "full"
     on_gap: Literal["fail", "reload"] = "fail"
     on_rollback: RollbackOption = "compensate"
@@ -180,6 +182,11 @@ class Pipeline:
         return "net" if self.changes in ("net", "upsert") else "each"
 
     @property
+    def follows_log(self) -> bool:
+        """True if each state that readers saw is a step."""
+        return self.follow == "log" or self.sink.is_history
+
+    @property
     def delivers(self) -> bool:
         """True if batches are staged as files before the sink gets them."""
         return self.sink.type != "files" or self.changes in ("upsert", "append_only")
@@ -234,6 +241,7 @@ class Pipeline:
             "filter": self.filter,
             "changes": self.changes,
             "commit_groups": self.commit_groups,
+            **({"follow": "log"} if self.follows_log else {}),
             "sink.type": sink.type,
             "sink.path": sink.path,
             "sink.format": sink.format,

@@ -16,7 +16,6 @@ __all__ = [
     "RollbackOption",
     "ShuffleSettings",
     "SinkSettings",
-    "SummaryMismatchOption",
     "find_sink",
 ]
 
@@ -32,6 +31,9 @@ RemovedRowsOption: TypeAlias = Literal["fail", "skip"]
 
 CommitGroupsOption: TypeAlias = Literal["fuse", "split"]
 """``fuse``: the snapshots of one commit are one step. ``split``: each snapshot is a step."""
+
+FollowOption: TypeAlias = Literal["lineage", "log"]
+"""``lineage``: the commits that lead to the head. ``log``: every state that readers saw, each a step."""
 
 RollbackOption: TypeAlias = Literal["compensate", "fail"]
 """If a branch left the cursor's snapshot behind, deliver the difference or stop."""
@@ -119,6 +121,11 @@ class SinkSettings:
     def commits_once(self) -> bool:
         """True if a batch arrives by one commit of this process, so that Spark has nothing to do."""
         return self.type in ("iceberg", "postgres")
+
+    @property
+    def is_history(self) -> bool:
+        """True if every state counts that readers saw, with its time."""
+        return self.type == "iceberg" and self.options.get("mode") == "history"
 
     def named(self, *, pipeline: str, table: str, catalog: Any = None) -> Self:
         """The settings with the names of pipeline and table in place of their placeholders, and a table's catalog.

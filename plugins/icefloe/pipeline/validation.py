@@ -238,6 +238,21 @@ def _read_scalars(data: dict[str, Any], file: YamlFile) -> None:
             _value(data, tuple(parents))[last] = read_scalar(_value(data, path))
 
 
+_OF_MODES: Final = {
+    "mirror": (
+        ("initial_load", ("from_now",), "full or from_earliest, because a mirror has all rows"),
+        ("changes", ("upsert", "append_only"), "each or net, because a mirror finds rows by their state before"),
+    ),
+    "history": (
+        ("initial_load", ("from_now",), "full or from_earliest, because a history begins with all rows"),
+        ("changes", ("net", "upsert", "append_only"), "each, because every version of a row counts"),
+        ("follow", ("lineage",), "log, because every state counts that readers saw"),
+        ("commit_groups", ("split",), "fuse, because the entries of the snapshot log are the steps"),
+    ),
+}
+"""Values of keys that a mode of a table cannot have, and what is right."""
+
+
 def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem]:
     stem, name = Path(file.path).stem, pipeline_schema()["$defs"]["name"]
     if data.get("name") is None and re.search(name["pattern"], stem) is None:
@@ -252,13 +267,24 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
         )
     if is_reduced and has_reference(file.data.get("changes")):
         yield _problem(file, ("changes",), f"changes decides the tasks of the DAG: write {data['changes']} as it is")
-    if isinstance(sink, dict) and (sink.get("type"), sink.get("mode")) == ("iceberg", "mirror"):
-        for key, wrong, right in (
-            ("initial_load", ("from_now",), "full or from_earliest, because a mirror has all rows"),
-            ("changes", ("upsert", "append_only"), "each or net, because a mirror finds rows by their state before"),
-        ):
-            if data.get(key) in wrong:
-                yield _problem(file, (key,), f"{key} must be {right}, not {data[key]!r}")
+    mode = sink.get("mode") if isinstance(sink, dict) and sink.get("type") == "iceberg" else None
+    for key, wrong, right in _OF_MODES.get(str(mode), ()):
+        if data.get(key) in wrong:
+            yield _problem(file, (key,), f"{key} must be {right}, not {data[key]!r}")
+    if data.get("follow") == "log" and data.get("commit_groups") == "split":
+        yield _problem(
+            file,
+            ("commit_groups",),
+            "commit_groups has no meaning with follow: log, whose steps are entries of the log",
+        )
+    if isinstance(sink, dict) and mode is not None:
+        for key in ("track", "except"):
+            if key in sink and mode != "history":
+                yield _problem(file, ("sink", key), f"sink.{key} is for mode: history; remove it")
+        if "track" in sink and "except" in sink:
+            yield _problem(
+                file, ("sink", "except"), "sink.track and sink.except exclude each other: remove one of them"
+            )
     for path, place in _SAFE_PLACES.items():
         yield from _secret_problems(file, _value(data, path), path, place)
 

@@ -23,7 +23,7 @@ from icefloe.errors import TerminalError
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.step import StepKind
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.settings import OutputOption, SummaryMismatchOption
+from icefloe.pipeline.settings import OutputOption
 from icefloe.shuffle.committed_output import MapOutputRecord
 from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
@@ -99,7 +99,7 @@ def prove_and_publish(running: RunningBatch) -> FinishedTasks:
     batch.audit()
     pipeline = running.settings.pipeline
     _refuse_removed_rows(batch, pipeline)
-    checks, warnings = check_summaries(plan, batch.handed_on, on_summary_mismatch=pipeline.on_summary_mismatch)
+    checks, warnings = check_summaries(plan, batch.handed_on, stops=pipeline.on_summary_mismatch == "fail")
     try:
         running.folder_of_changes.commit(batch.summary, batch.messages)
     except DamagedPartsError as damage:
@@ -251,9 +251,7 @@ def _signed_count(counts: Mapping[str, int]) -> int:
     return sum(kind.weight * counts.get(kind.name.lower(), 0) for kind in ChangeType)
 
 
-def check_summaries(
-    plan: Plan, handed_on: Sums, *, on_summary_mismatch: SummaryMismatchOption
-) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
+def check_summaries(plan: Plan, handed_on: Sums, *, stops: bool) -> tuple[tuple[SummaryCheck, ...], tuple[str, ...]]:
     """Compares inserts less deletes of each step with the snapshot summaries."""
     counts = handed_on.signed_counts()
     checks = tuple(
@@ -266,7 +264,7 @@ def check_summaries(
         for check in checks
         if check.expected is not None and check.expected != check.found
     )
-    if sentences and on_summary_mismatch == "fail":
+    if sentences and stops:
         raise TerminalError(
             f"{sentences[0]}; nothing was committed: if a writer is known to write wrong summaries, set "
             "on_summary_mismatch: warn",

@@ -65,6 +65,9 @@ def find_work(session: PipelineSession) -> Work:
     else:
         is_other = head is not None and cursor.snapshot is not None and not cursor.snapshot.is_same(head)
         has_new = is_other or head_id != cursor.snapshot_id
+        if session.pipeline.follows_log and not has_new:
+            # Readers may have seen other states meanwhile.
+            has_new = history.came_to_head_ms(session.pipeline.branch) not in (None, cursor.made_current_at_ms)
     return Work(has_open_batch=view.opened is not None, has_new_snapshot=has_new, head_snapshot_id=head_id)
 
 
@@ -184,6 +187,7 @@ def new_batch(
             snapshot_id=snapshots.up_to_snapshot_id,
             snapshot=table.history.recorded(snapshots.up_to_snapshot_id),
             load_part=snapshots.steps[0].load_part if snapshots.steps else None,
+            made_current_at_ms=snapshots.made_current_at_ms,
         ),
         warnings=(*snapshots.warnings, *warnings),
         result_configuration={
@@ -309,8 +313,9 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
             branch=pipeline.branch,
             on_rollback=pipeline.on_rollback,
             commit_groups=pipeline.commit_groups,
+            follows_log=pipeline.follows_log,
         )
-        if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id:
+        if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id and not snapshots.steps:
             return None
         after, up_to = snapshots.after_snapshot_id, snapshots.up_to_snapshot_id
         found_id = backfill_id(session.table, session.result_configuration, after, up_to)

@@ -15,6 +15,7 @@ from icefloe.iceberg.history.history import ExpiredHistoryError, History, NotAnA
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.history.pins import PipelinePins
+from icefloe.iceberg.history.published import published_passage
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.table import Table, table_uuid
 from icefloe.pipeline.model import Pipeline
@@ -74,16 +75,16 @@ def plan_request(
     branch: str,
     on_rollback: RollbackOption,
     commit_groups: CommitGroupsOption,
+    follows_log: bool = False,
 ) -> SnapshotRange:
-    """The steps of a request; see `Passage.find` for its errors."""
+    """The steps of a request; see `Passage.find` and `published_passage` for its errors."""
     after, up_to = start_of(table, request, branch=branch), request.up_to_snapshot_id
     if request.up_to_timestamp is not None:
         up_to = table.snapshot_at(request.up_to_timestamp, branch=branch)
         if up_to is None:
             return SnapshotRange(after_snapshot_id=after, up_to_snapshot_id=after)
-    passage = Passage.find(
-        table, branch=branch, after_snapshot_id=after, up_to_snapshot_id=up_to, on_rollback=on_rollback
-    )
+    find = published_passage if follows_log else Passage.find
+    passage = find(table, branch=branch, after_snapshot_id=after, up_to_snapshot_id=up_to, on_rollback=on_rollback)
     return SnapshotRange.of_passage(passage, table, commit_groups=commit_groups)
 
 
@@ -105,6 +106,15 @@ def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor 
     branch, on_rollback = pipeline.branch, pipeline.on_rollback
     after_snapshot_id = None if cursor is None else cursor.snapshot_id
     is_tag = table.history.is_tag(branch)
+    if pipeline.follows_log:
+        return published_passage(
+            table,
+            branch=branch,
+            after_snapshot_id=after_snapshot_id,
+            made_current_at_ms=None if cursor is None else cursor.made_current_at_ms,
+            is_load=pipeline.initial_load == "full",
+            on_rollback=on_rollback,
+        )
     if is_tag and after_snapshot_id is not None:
         return Passage.of_tag(table, tag=branch, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
     load: Literal["changes", "full", "from_earliest"] = "changes"
@@ -136,10 +146,17 @@ def passage_at_gap(
             f"{gap.sentence}; set on_gap: reload to deliver every row again, or start over by icefloe reset "
             f"{pipeline.name}",
         ) from gap
-    return Passage.find(table, branch=pipeline.branch, load="full"), (
+    return loading_passage(table, pipeline), (
         f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, and rows deleted "
         "since are not delivered as DELETE; a consumer must drop its rows of the earlier batches"
     )
+
+
+def loading_passage(table: LoadedTable, pipeline: Pipeline) -> Passage:
+    """A landing on the head."""
+    if pipeline.follows_log:
+        return published_passage(table, branch=pipeline.branch, after_snapshot_id=None, is_load=True)
+    return Passage.find(table, branch=pipeline.branch, load="full")
 
 
 def _up_to_pins(
@@ -149,7 +166,7 @@ def _up_to_pins(
     # A tag is a state without a history, and a load reads one snapshot: pins that hold their start hold all of it.
     if pins is None or cursor is None or cursor.snapshot_id is None or cursor.load_part is not None:
         return None
-    if table.history.is_tag(pipeline.branch):
+    if table.history.is_tag(pipeline.branch) or pipeline.follows_log:
         return None
     end_id = pins.end_after(cursor.snapshot_id, table.history)
     if end_id is None:
@@ -189,15 +206,15 @@ def next_range(
     if cursor is not None and cursor.is_beginning:
         cursor = None
     if cursor is None and pipeline.initial_load == "from_now":
-        head = table.history.head(pipeline.branch)
-        return SnapshotRange(after_snapshot_id=None, up_to_snapshot_id=None if head is None else head.snapshot_id)
+        return replace(SnapshotRange.of_passage(loading_passage(table, pipeline), table), steps=())
     gap_warning: str | None = None
     try:
         table.history.require_same(None if cursor is None else cursor.snapshot)
         if cursor is not None and cursor.load_part is not None and cursor.snapshot_id is not None:
             return SnapshotRange.next_part(
-                table, cursor.load_part, snapshot_id=cursor.snapshot_id, max_bytes=pipeline.max_bytes_per_batch
-            )
+                table, cursor.load_part, snapshot_id=cursor.snapshot_id, max_bytes=pipeline.max_bytes_per_batch,
+                made_current_at_ms=cursor.made_current_at_ms,
+            )  # fmt: skip
         if is_emptied(table.history, pipeline, cursor):
             logger.warning(
                 "%s: branch %r of table %s has no snapshot any more: the next commit delivers the difference",
@@ -209,7 +226,7 @@ def next_range(
         # Before the gap, the range goes as far as the pins hold the history.
         passage, gap_warning = passage_at_gap(gap, table, pipeline, cursor, pins)
         logger.warning("%s: %s", pipeline.name, gap_warning)
-    if gap_warning is None and passage.up_to_snapshot_id == (None if cursor is None else cursor.snapshot_id):
+    if gap_warning is None and passage.is_empty:
         return None
     snapshots = SnapshotRange.first_of(
         passage,

@@ -18,7 +18,7 @@ from icefloe.iceberg.history.loaded_table import (
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
 from icefloe.pipeline.settings import RollbackOption
 
-__all__ = ["Landing", "Passage"]
+__all__ = ["Landing", "Passage", "PublishedState"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,20 +35,45 @@ class Landing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedState:
+    """A state that a branch came to, by its log.
+
+    Attributes:
+        snapshot: current from then on.
+        left_snapshot_id: current before; None: every row is new.
+        commits: that lead there from the state before, oldest first, though readers saw the last one alone; None: the
+            branch was moved there.
+        made_current_at_ms: as the column ``made_current_at`` of Iceberg's ``history`` table.
+    """
+
+    snapshot: Snapshot
+    left_snapshot_id: int | None
+    commits: tuple[Snapshot, ...] | None = None
+    made_current_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """The way of a branch or tag through a range: a landing at most, then commits.
+    """The way of a branch or tag through a range: a landing at most, then commits; or every state of its log.
 
     Attributes:
         after_snapshot_id: exclusive; None: from the start of the history, or a load.
         up_to_snapshot_id: inclusive; None: the branch has no snapshot.
         landing: reached before the commits; None if they go on from ``after_snapshot_id``.
         commits: oldest first, each the parent of the next.
+        published: in place of both, every state that readers saw; None: the lineage is followed.
     """
 
     after_snapshot_id: int | None
     up_to_snapshot_id: int | None
     landing: Landing | None = None
     commits: tuple[Snapshot, ...] = ()
+    published: tuple[PublishedState, ...] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the branch has not moved."""
+        return self.landing is None and not self.commits and not self.published
 
     @staticmethod
     def find(
@@ -164,6 +189,10 @@ class Passage:
         """The passage up to the first of some snapshots; all of it without one."""
         if self.landing is not None and self.landing.snapshot.snapshot_id in snapshot_ids:
             return replace(self, up_to_snapshot_id=self.landing.snapshot.snapshot_id, commits=())
+        for number, state in enumerate(self.published or (), 1):
+            if state.snapshot.snapshot_id in snapshot_ids:
+                end_id = state.snapshot.snapshot_id
+                return replace(self, up_to_snapshot_id=end_id, published=(self.published or ())[:number])
         for number, snapshot in enumerate(self.commits, 1):
             if snapshot.snapshot_id in snapshot_ids:
                 return replace(self, up_to_snapshot_id=snapshot.snapshot_id, commits=self.commits[:number])

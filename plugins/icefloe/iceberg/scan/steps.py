@@ -8,9 +8,9 @@ from typing import Final, Self
 
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history.history import ExpiredHistoryError, is_replace
+from icefloe.iceberg.history.history import ExpiredHistoryError, History, is_replace
 from icefloe.iceberg.history.loaded_table import LoadedTable, MetadataLog
-from icefloe.iceberg.history.passage import Landing, Passage
+from icefloe.iceberg.history.passage import Landing, Passage, PublishedState
 from icefloe.iceberg.history.summaries import file_bytes_bound
 from icefloe.iceberg.scan.compared_states import ListedStates, check_replace
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
@@ -130,6 +130,7 @@ class SnapshotRange:
         after_snapshot_id: exclusive; None: from the start of the history, or an initial load.
         up_to_snapshot_id: inclusive; None: the branch has no snapshot.
         is_reload: the table is loaded again, because history that its changes need expired.
+        made_current_at_ms: of the end, by the log of the branch; None: the lineage is followed.
     """
 
     after_snapshot_id: int | None
@@ -138,6 +139,7 @@ class SnapshotRange:
     skipped_replace_snapshots: int = 0
     warnings: tuple[str, ...] = ()
     is_reload: bool = False
+    made_current_at_ms: int | None = None
 
     @classmethod
     def of_passage(
@@ -153,6 +155,8 @@ class SnapshotRange:
         Args:
             commit_groups: ``fuse`` the snapshots of one commit, or ``split``: a step for each.
         """
+        if passage.published is not None:
+            return cls._of_published(passage, table, max_steps=max_steps)
         landing = passage.landing
         room = None if max_steps is None else max_steps - (landing is not None)
         groups = group_commits(passage.commits, table.log, commit_groups=commit_groups, room=room)
@@ -176,6 +180,26 @@ class SnapshotRange:
             steps=tuple(steps),
             skipped_replace_snapshots=sum(map(is_replace, passed)),
             warnings=(*warnings, *groups.warnings(table.name)),
+        )
+
+    @classmethod
+    def _of_published(cls, passage: Passage, table: LoadedTable, *, max_steps: int | None) -> Self:
+        """A step for each state whose rows are others than before."""
+        steps, passed, end = list[Step](), list[Snapshot](), None
+        for state in passage.published or ():
+            step = _published_step(state, change_ordinal=len(steps), history=table.history)
+            if step is not None and len(steps) == max_steps:
+                break
+            steps += [] if step is None else [step]
+            passed += state.commits or ()
+            end = state
+        return cls(
+            after_snapshot_id=passage.after_snapshot_id,
+            up_to_snapshot_id=passage.after_snapshot_id if end is None else end.snapshot.snapshot_id,
+            steps=tuple(steps),
+            skipped_replace_snapshots=sum(map(is_replace, passed)),
+            warnings=tuple(check_replaces(passed, table)),
+            made_current_at_ms=None if end is None else end.made_current_at_ms,
         )
 
     @classmethod
@@ -207,12 +231,18 @@ class SnapshotRange:
         #   batch 1   files 2-4   7 -> 7
         #   batch 2   files 4-5   7 -> 7; the next batch begins after 7
         part = LoadPart(first_file=0, stop_file=stop_file, num_files=len(load.tasks))
-        return cls(
-            after_snapshot_id=None, up_to_snapshot_id=step.end_snapshot_id, steps=(replace(step, load_part=part),)
-        )
+        return replace(snapshots, steps=(replace(step, load_part=part),))
 
     @classmethod
-    def next_part(cls, table: LoadedTable, delivered: LoadPart, *, snapshot_id: int, max_bytes: int) -> Self:
+    def next_part(
+        cls,
+        table: LoadedTable,
+        delivered: LoadPart,
+        *,
+        snapshot_id: int,
+        max_bytes: int,
+        made_current_at_ms: int | None = None,
+    ) -> Self:
         """The next files of a load, as a range that begins and ends at its snapshot.
 
         Raises:
@@ -224,11 +254,21 @@ class SnapshotRange:
                 f"the initial load of table {table.name} has delivered {delivered.stop_file} of {delivered.num_files} "
                 f"files of snapshot {snapshot_id}, which has expired or is not given"
             )
-        step = Step.of(StepKind.INITIAL, [snapshot_id], timestamp_ms=snapshot.timestamp_ms)
+        step = Step.of(
+            StepKind.INITIAL,
+            [snapshot_id],
+            timestamp_ms=snapshot.timestamp_ms,
+            made_current_at_ms=made_current_at_ms,
+        )
         rest = replace(delivered, first_file=delivered.stop_file, stop_file=delivered.num_files)
         load = ScanPlan.of(table, [replace(step, load_part=rest)])
         part = replace(rest, stop_file=rest.first_file + leading_within(load.sizes(), max_bytes=max_bytes))
-        return cls(after_snapshot_id=snapshot_id, up_to_snapshot_id=snapshot_id, steps=(replace(step, load_part=part),))
+        return cls(
+            after_snapshot_id=snapshot_id,
+            up_to_snapshot_id=snapshot_id,
+            steps=(replace(step, load_part=part),),
+            made_current_at_ms=made_current_at_ms,
+        )
 
 
 def _landing_step(landing: Landing) -> Step:
@@ -238,6 +278,28 @@ def _landing_step(landing: Landing) -> Step:
         [landing.snapshot.snapshot_id],
         timestamp_ms=landing.timestamp_ms,
         start_snapshot_id=landing.left_snapshot_id,
+    )
+
+
+def _published_step(state: PublishedState, *, change_ordinal: int, history: History) -> Step | None:
+    """None if only ``replace`` snapshots lead to a state."""
+    changing = [state.snapshot] if state.commits is None else _changing(state.commits)
+    if not changing:
+        return None
+    kind, start_id, timestamp_ms = StepKind.COMMIT, state.left_snapshot_id, changing[-1].timestamp_ms
+    if state.commits is None:
+        kind, timestamp_ms = StepKind.STATES, state.made_current_at_ms
+    if start_id is None:
+        kind, timestamp_ms = StepKind.INITIAL, state.snapshot.timestamp_ms
+    elif state.commits is not None:
+        start_id = changing[0].parent_snapshot_id
+    return Step.of(
+        kind,
+        [snapshot.snapshot_id for snapshot in changing],
+        timestamp_ms=timestamp_ms,
+        change_ordinal=change_ordinal,
+        start_snapshot_id=start_id if start_id in history.snapshots else None,
+        made_current_at_ms=state.made_current_at_ms,
     )
 
 
