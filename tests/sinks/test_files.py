@@ -104,6 +104,7 @@ def test_the_manifest_reads_as_documented(sink, folder):
     assert json.loads(text) == {
         "version": 1,
         "format": "parquet",
+        "columns": {},
         "batch": {
             "pipeline": "flights",
             "table": "nyc.flights",
@@ -151,7 +152,7 @@ def test_a_batch_that_is_whole_is_never_overwritten_by_other_changes(sink, folde
 def test_the_cut_of_a_batch_is_that_of_its_rows_and_not_of_its_files():
     def cut(*parts):
         made = [Part(names=(name,), rows=rows, size_bytes=size, hash_sum=sum_) for name, rows, size, sum_ in parts]
-        return Manifest(batch=summary(3, 5), parts=tuple(made)).cut
+        return Manifest(batch=summary(3, 5), columns={}, parts=tuple(made)).cut
 
     first = cut(("part-00000.parquet", 3, 100, 7), ("part-00001.parquet", 2, 90, 5))
     assert first == cut(("part-00000.parquet", 3, 101, 7), ("part-00002.parquet", 2, 90, 5))

@@ -21,6 +21,7 @@ _ARRIVES: Final = "test_batches_arrive_one_after_the_other"
 _DIED: Final = "test_a_process_that_wakes_up_after_another_died_leaves_nothing_out"
 _READ: Final = "test_reading_back_while_a_load_replaces_everything_gives_the_rows_of_one_moment"
 _OTHER: Final = "test_another_origin_is_refused"
+_EVOLVES: Final = "test_another_schema_arrives_or_is_refused"
 _TWICE: Final = "test_everything_may_be_delivered_twice"
 
 
@@ -74,6 +75,10 @@ _WAYS: Final[Mapping[type[SinkConformance], Mapping[str, tuple[str, str, str]]]]
         "parts write to the index that is live": (
             'self._index.bulk, begun["index"]', 'self._index.bulk, self._state()[1].get("live")', _ARRIVES,
         ),
+        "a name stands for any column": (
+            "if any(columns.get(name, field_id) != field_id for", "if any(False for", _EVOLVES,
+        ),
+        "initial defaults are left out": ("if columns and batch.defaulted", "if False and batch.defaulted", _EVOLVES),
         "a replay from before a later load is written": (
             'if begun.get("is_replaced"):', "if False:",
             "test_a_replay_from_before_a_later_load_brings_nothing_back",

@@ -66,7 +66,7 @@ class ProvenBatch:
         identity: dotted names of the identifier columns; empty if the rows have none.
         selected: dotted names of the selected columns; None: all. Others in ``schema`` serve the identity only.
         field_ids: the table's field ids of the columns of ``schema``, nested ones too, by dotted name. A column that is
-            dropped and added again has another id. Empty: not known, as of a replay.
+            dropped and added again has another id. Empty: not known.
         defaulted: dotted names of columns with an initial default: rows from before they were added have a value.
         changes: the pipeline's ``changes``. The parts of an ``upsert`` have no UPDATE_BEFORE. Those of ``append_only``
             have only INSERT, and lack the steps that the destination shall not see. ``rows`` and ``counts`` leave out

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -31,7 +32,6 @@ from icefloe.sinks.manifest import (
 from icefloe.sinks.parquet_files import (
     GROUP_BYTES,
     holds_same_rows,
-    parquet_schema,
     read_parquet,
     row_groups,
     write_parquet_files,
@@ -96,10 +96,18 @@ class ChangeFiles:
             files = write_parquet_files(folder, schema, groups, target_file_bytes=self._target_file_bytes)
             return dict(self._put(batch_number, number, place, file) for place, file in enumerate(files))
 
-    def commit(self, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
+    def commit(
+        self,
+        summary: BatchSummary,
+        messages: Sequence[CommitMessage],
+        columns: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
         """Write the manifest unless it exists, after checking the size of every file that it names.
 
         An existing manifest stays if it names the same changes, even in other parts.
+
+        Args:
+            columns: as in `Manifest`.
 
         Raises:
             DamagedPartsError: files are missing or have another size.
@@ -109,7 +117,7 @@ class ChangeFiles:
         url = join_url(self._store.url, batch_prefix(number))
         checked = {each.number: file_damage(each.files, sizes) for each in messages if each.rows}
         damaged = {each: damage for each, damage in sorted(checked.items()) if damage is not None}
-        manifest = Manifest.of(summary, messages)
+        manifest = Manifest.of(summary, messages, columns)
         # Files of this run may be gone because it found another manifest before it was killed; see below.
         if damaged and self.find(number) in (None, manifest):
             raise DamagedPartsError(
@@ -149,10 +157,6 @@ class ChangeFiles:
         folders = (stored.key.partition("/") for stored in self._store.list(""))
         numbers = (number_of_folder(folder) for folder, _, name in folders if name == MANIFEST)
         return sorted(number for number in numbers if number is not None)
-
-    def part_schema(self, batch_number: int, part: Part) -> pa.Schema:
-        """The schema of one part, with the errors of `read_part`."""
-        return parquet_schema(self._store, f"{batch_prefix(batch_number)}/{part.names[0]}")
 
     def as_sink(self) -> Sink:
         """The sink of batches that are staged in another folder."""

@@ -148,22 +148,28 @@ class Part(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(Document):
-    """``_manifest.json``: written last; if it exists, the batch is whole."""
+    """``_manifest.json``: written last; if it exists, the batch is whole.
+
+    Attributes:
+        columns: Iceberg's JSON of the delivered columns, with their field ids; empty: not known, as of a batch that
+            delivers nothing.
+    """
 
     version: Literal[1] = 1
     format: Literal["parquet"] = "parquet"
     batch: BatchSummary
+    columns: Mapping[str, object]
     parts: tuple[Part, ...]
 
     @classmethod
-    def of(cls, batch: BatchSummary, messages: Sequence[CommitMessage]) -> "Manifest":
+    def of(cls, batch: BatchSummary, messages: Sequence[CommitMessage], columns: Mapping[str, object]) -> "Manifest":
         """The manifest of the parts that tasks with changes wrote, by number."""
         parts = tuple(
             Part(names=tuple(each.files), rows=each.rows, size_bytes=each.size_bytes, hash_sum=each.hash_sum)
             for each in sorted(messages, key=lambda each: each.number)
             if each.rows
         )
-        return cls(batch=batch, parts=parts)
+        return cls(batch=batch, columns=dict(columns), parts=parts)
 
     @property
     def names(self) -> frozenset[str]:

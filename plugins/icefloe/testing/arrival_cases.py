@@ -16,11 +16,16 @@ from icefloe.testing.staged_history import FLIGHTS, ORIGIN, NotConformingError, 
 
 MIXED: Step = {0: {"word": "b", "number": 10}, 1: None, 4: {"word": "b"}, 20: {"word": "new"}}
 """An update, a delete, an update to null and an insert, over all parts of a batch."""
-_EVOLVED: Final[Mapping[str, tuple[pa.Schema, Row]]] = {
-    "a promoted column": (pa.schema([*FLIGHTS.remove(2), ("number", pa.int64())]), {"word": "long", "number": 2**40}),
-    "an added column": (pa.schema([*FLIGHTS, ("added", pa.string())]), {"word": "more", "added": "value"}),
-}
-"""Schemas and a row that only they can hold."""
+_ADDED: Final = pa.schema([*FLIGHTS, ("added", pa.string())])
+_EVOLVED: Final[Mapping[str, tuple[pa.Schema, Row, Row]]] = {
+    "a promoted column": (
+        pa.schema([*FLIGHTS.remove(2), ("number", pa.int64())]), {}, {"word": "long", "number": 2**40}
+    ),
+    "an added column": (_ADDED, {}, {"word": "more", "added": "value"}),
+    "an added column with an initial default": (_ADDED, {"added": "default"}, {"word": "more", "added": "value"}),
+    "a column with the name of a dropped one": (FLIGHTS, {"number": None}, {"word": "more", "number": 5}),
+}  # fmt: skip
+"""Schemas, what they have ``new``, and a row of theirs."""
 
 
 class ArrivalCases(SinkUnderTest):
@@ -162,11 +167,11 @@ class SchemaCases(SinkUnderTest):
 
     @pytest.mark.parametrize("name", _EVOLVED)
     def test_another_schema_arrives_or_is_refused(self, name: str) -> None:
-        schema, row = _EVOLVED[name]
+        schema, new, row = _EVOLVED[name]
         history, before = StagedHistory(), StagedHistory()
         destination = self.begun(history)
         before.load(some_rows(9))
-        history.evolve(schema)
+        history.evolve(schema, new=new)
         staged = history.change({**MIXED, 3: row})
         with case(name), closing(self.open_sink(destination, OutwardCalls())) as sink:
             try:

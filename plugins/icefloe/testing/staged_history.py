@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from threading import Event
+from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
@@ -72,7 +74,9 @@ class StagedHistory:
         next_number: of the next batch.
         hidden: columns that a destination is not to show.
         rows: expected after all batches, by ``id``.
-        changes: all since the last load, with all columns.
+        changes: all since the last load, with the columns of their batches.
+        field_ids: of the columns by dotted name.
+        defaulted: names of columns with an initial default.
     """
 
     origin: Origin = ORIGIN
@@ -82,7 +86,13 @@ class StagedHistory:
     schema: pa.Schema = FLIGHTS
     rows: dict[int, Row] = field(default_factory=dict)
     changes: list[Row] = field(default_factory=list)
+    field_ids: dict[str, int] = field(init=False)
+    defaulted: frozenset[str] = frozenset()
+    _ids: Iterator[int] = field(default_factory=partial(count, 1))
     _snapshots: int = 0
+
+    def __post_init__(self) -> None:
+        self.field_ids = {name: next(self._ids) for name in _dotted(self.schema)}
 
     @property
     def shown(self) -> pa.Schema:
@@ -99,18 +109,35 @@ class StagedHistory:
         """The batch of these commits, or an empty one."""
         return self._batch(steps)
 
-    def evolve(self, schema: pa.Schema) -> None:
-        """Give the table other columns; a new column is null in existing rows."""
+    def evolve(
+        self, schema: pa.Schema, *, renamed: Mapping[str, str] = MappingProxyType({}), new: Row = MappingProxyType({})
+    ) -> None:
+        """Give the table other columns, which keep their field ids and values.
+
+        Args:
+            renamed: dotted names from before, by new name.
+            new: columns that have nothing to do with one of that name from before, with the values of existing rows:
+                initial defaults. A column whose name was not there is new anyway, and null in existing rows.
+        """
+        before = {name: renamed.get(name, name) for name in _dotted(schema) if name not in new}
+        kept = {name: self.field_ids[old] for name, old in before.items() if old in self.field_ids}
+        self.field_ids = {name: kept[name] if name in kept else next(self._ids) for name in _dotted(schema)}
+        filled = {name for name, value in new.items() if value is not None}
+        self.defaulted = frozenset((self.defaulted & kept.keys()) | filled)
         self.schema = schema
-        self.rows = {key: {**dict.fromkeys(schema.names), **row} for key, row in self.rows.items()}
+        self.rows = {
+            key: {name: row.get(before[name]) if name in before else new[name] for name in schema.names}
+            for key, row in self.rows.items()
+        }
 
     def _batch(self, steps: Iterable[Step], *, place: tuple[bool, bool] | None = None) -> StagedBatch:
         number, after = self.next_number, self._snapshots
+        begins_anew, ends_load = place or (False, False)
         self.next_number += 1
+        # All batches of a load end at its snapshot.
+        self._snapshots += begins_anew or place is None
         made = [change for ordinal, step in enumerate(steps) for change in self._apply(step, ordinal, number)]
         self.changes += made
-        self._snapshots += 1
-        begins_anew, ends_load = place or (False, False)
         batch = ProvenBatch(
             origin=self.origin,
             batch_number=number,
@@ -124,6 +151,8 @@ class StagedHistory:
             schema=ChangeColumns.schema(self.schema, with_batch=True),
             identity=self.identity,
             selected=tuple(self.shown.names),
+            field_ids=dict(self.field_ids),
+            defaulted=self.defaulted,
             hash_key=RowHashes.new_key(),
         )
         return StagedBatch(batch=batch, parts=tuple(_parts(batch.schema, made)))
@@ -143,10 +172,24 @@ class StagedHistory:
                         ChangeColumns.BATCH: number,
                         ChangeColumns.TYPE: kind,
                         ChangeColumns.ORDINAL: ordinal,
-                        ChangeColumns.SNAPSHOT_ID: _FIRST_SNAPSHOT_ID + self._snapshots + 1,
+                        ChangeColumns.SNAPSHOT_ID: _FIRST_SNAPSHOT_ID + self._snapshots,
                         ChangeColumns.TIMESTAMP: _START + timedelta(seconds=self._snapshots, microseconds=ordinal + 1),
                         **row,
                     }
+
+
+def _dotted(fields: Iterable[pa.Field]) -> Iterator[str]:
+    """The names of columns and of the fields inside them, as Iceberg has them."""
+    for each in fields:
+        yield each.name
+        kind, inside = each.type, list[pa.Field]()
+        if pa.types.is_struct(kind):
+            inside = [*kind]
+        elif pa.types.is_map(kind):
+            inside = [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
+        elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            inside = [kind.value_field.with_name("element")]
+        yield from (f"{each.name}.{name}" for name in _dotted(inside))
 
 
 def through_json(document: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from icefloe.testing.staged_history import FLIGHTS, StagedBatch, StagedHistory
 from sinks.iceberg.lakes import NAME, Lake
 
 MODES = ["changelog", "mirror"]
+PHRASES = pa.schema([("id", pa.int64()), ("phrase", pa.string()), ("word", pa.string())])
 
 
 @pytest.fixture(params=MODES)
@@ -180,10 +182,10 @@ def test_required_and_identifier_columns_of_the_target_stay_so(lake: Lake) -> No
 
 def test_a_new_column_with_a_default_needs_a_load(mirror: Lake) -> None:
     history = loaded(mirror)
-    history.evolve(pa.schema([*FLIGHTS, ("grade", pa.string())]))
+    history.evolve(pa.schema([*FLIGHTS, ("grade", pa.string())]), new={"grade": "A"})
     staged = history.change({0: {"word": "b"}})
     with pytest.raises(TerminalError, match=r"column grade of table nyc\.flights has an initial default"):
-        mirror.sink().begin(replace(staged.batch, defaulted=frozenset({"grade"})))
+        mirror.sink().begin(staged.batch)
 
 
 def test_a_replay_makes_no_mirror(mirror: Lake) -> None:
@@ -277,17 +279,31 @@ def test_a_part_of_a_batch_is_not_taken_for_the_whole(tmp_path: Path) -> None:
     assert holds(lake, "b", "c")
 
 
+def test_a_replay_after_the_last_batch_renames_and_an_earlier_one_leaves_names_alone(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path)
+    history = loaded(lake)
+    old = history.change({0: {"word": "b"}})
+    history.evolve(PHRASES, renamed={"phrase": "word"}, new={"word": None})
+    lake.deliver(old, history.change({1: {"phrase": "c", "word": "new"}}).replayed())
+    assert lake.table.schema().column_names[-4:] == ["id", "phrase", "number", "word"]
+    lake.table.delete("_batch = 1")
+    with pytest.raises(TerminalError, match=r"batch 1 has column word, which .* lacks or calls otherwise by now"):
+        lake.deliver(replace(old.replayed(), ended=Event()))
+    lake.table.delete("_batch = 2")
+    again = history.change({2: {"phrase": "d"}})
+    lake.deliver(again)
+    lake.table.delete("_batch = 3")
+    lake.deliver(replace(again.replayed(), ended=Event()))
+    assert {row["phrase"] for row in lake.rows() if row["_batch"] == 3} == {"a", "d"}
+
+
 def test_changes_are_read_back_by_the_names_that_their_columns_had(tmp_path: Path) -> None:
     lake = Lake.create(tmp_path)
     history = StagedHistory()
-    ids = {"id": 1, "word": 2, "number": 3}
-    [load] = history.load({1: {"word": "a", "number": 7}})
-    lake.deliver(replace(load, batch=replace(load.batch, field_ids=ids)))
+    lake.deliver(*history.load({1: {"word": "a", "number": 7}}))
     before = ChangeColumns.schema(history.schema, with_batch=True)
-    history.evolve(pa.schema([("id", pa.int64()), ("phrase", pa.string()), ("word", pa.string())]))
-    history.rows = {1: {"id": 1, "phrase": "a", "word": None}}
-    staged = history.change({1: {"phrase": "b", "word": "new"}})
-    lake.deliver(replace(staged, batch=replace(staged.batch, field_ids={"id": 1, "phrase": 2, "word": 9})))
+    history.evolve(PHRASES, renamed={"phrase": "word"}, new={"word": None})
+    lake.deliver(history.change({1: {"phrase": "b", "word": "new"}}))
     after = ChangeColumns.schema(history.schema, with_batch=True)
     read = lake.sink().read_back_as_written(lambda number: after if number else before)
     rows = [row for batch in read for row in batch.to_pylist()]

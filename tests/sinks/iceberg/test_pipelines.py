@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
+from pyiceberg.types import LongType
 
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
@@ -86,6 +88,28 @@ def test_batches_are_delivered_once_more_into_another_table(followed: Flights) -
     for _ in range(2):
         assert icefloe("deliver", "flights", "--sink", str(other), "--batches", "1-1").code == 0
     assert followed.lake.table.catalog.load_table("changes.again").scan().to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize("mode", ["changelog", "mirror"])
+def test_batches_that_are_delivered_once_more_know_their_columns(followed: Flights, mode: str) -> None:
+    followed.write_pipeline("flights", sink=CHANGELOG, changelog={"keep": "7d"})
+    with followed.lake.table.update_schema() as update:
+        update.rename_column("carrier", "airline")
+    with followed.lake.table.update_schema() as update:
+        update.add_column("carrier", LongType())
+    rows = [{"flight_id": 3, "airline": "DL", "carrier": 7}]
+    followed.lake.table.append(pa.Table.from_pylist(rows, followed.lake.table.schema().as_arrow()))
+    run("flights")
+    other = followed.folder / "other.yaml"
+    other.write_text(f"sink: {{type: iceberg, catalog: lakehouse, table: changes.again, mode: {mode}}}\n")
+    done = icefloe("deliver", "flights", "--sink", str(other), "--batches", "0-1")
+    assert done.code == 0, done.err
+    table = followed.lake.table.catalog.load_table("changes.again")
+    assert table.schema().column_names[-3:] == ["flight_id", "airline", "carrier"]
+    found = table.scan().to_arrow().to_pylist()
+    assert {(row["flight_id"], row["airline"], row["carrier"]) for row in found} == {
+        (1, "AA", None), (2, "UA", None), (3, "DL", 7)
+    }  # fmt: skip
 
 
 def test_another_table_is_refused_by_name_of_the_key(followed: Flights) -> None:

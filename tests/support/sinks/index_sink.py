@@ -51,12 +51,17 @@ class IndexSink(Sink):
             version, state = self._state()
             refuse_other(state, batch.origin)
             mine = state["generation"] << 32 | batch.batch_number
+            columns = {} if batch.begins_anew else state.get("columns", {})
+            if columns and batch.defaulted - columns.keys():
+                raise TerminalError("documents lack the initial default of a new column")
+            if any(columns.get(name, field_id) != field_id for name, field_id in batch.field_ids.items()):
+                raise TerminalError("documents have the values of another column")
             if state.get("done", 0) > mine and batch.is_replay:
                 is_replaced = f"rows-{mine:020}" < state["live"]
                 return {"index": state["live"], "version": mine, "is_replaced": is_replaced}
             if state.get("done", 0) > mine:
                 raise SupersededError("a later batch is there", url=self.url, batch_number=batch.batch_number)
-            index, wanted = f"rows-{mine:020}", dict(state)
+            index, wanted = f"rows-{mine:020}", {**state, "columns": {**columns, **batch.field_ids}}
             if state.get("done") == mine:
                 index = state["loading"] or state["live"]
             elif batch.begins_anew:

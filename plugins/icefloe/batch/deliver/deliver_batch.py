@@ -17,7 +17,6 @@ from icefloe.batch.deliver.prove import OutputMode, prove_and_publish, proven_ba
 from icefloe.batch.phase_record import Engine, PhaseTally, TaskOutcome, TrackedApplication, require_success
 from icefloe.batch.plan_document import begun_key, delivery_key
 from icefloe.batch.report import SUMMED, BatchDelivery
-from icefloe.changes.columns import ChangeColumns
 from icefloe.documents import Document, dump_document, load_document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase
@@ -92,14 +91,9 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
 
 
 def _begun_batch(running: RunningBatch, manifest: Manifest, output: OutputMode) -> ProvenBatch:
-    checkpoint, delivered = running.checkpoint, running.folder.shape.delivered
-    offset = checkpoint.known_offset(running.plan.batch_number)
-    return replace(
-        proven_batch(offset, manifest, output, schema=ChangeColumns.schema(delivered.arrow, with_batch=True)),
-        delivered_before=None if offset.begins_anew else checkpoint.last_delivered(before=offset.batch_number),
-        field_ids=delivered.field_ids,
-        defaulted=delivered.defaulted,
-    )
+    offset = running.checkpoint.known_offset(running.plan.batch_number)
+    before = None if offset.begins_anew else running.checkpoint.last_delivered(before=offset.batch_number)
+    return replace(proven_batch(offset, manifest, output), delivered_before=before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

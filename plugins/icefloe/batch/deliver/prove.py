@@ -21,6 +21,7 @@ from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase, Route
+from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import StepKind
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import OutputOption
@@ -101,7 +102,8 @@ def prove_and_publish(running: RunningBatch) -> FinishedTasks:
     _refuse_removed_rows(batch, pipeline)
     checks, warnings = check_summaries(plan, batch.handed_on, stops=pipeline.on_summary_mismatch == "fail")
     try:
-        running.folder_of_changes.commit(batch.summary, batch.messages)
+        columns = running.folder.shape.delivered.schema_json
+        running.folder_of_changes.commit(batch.summary, batch.messages, columns)
     except DamagedPartsError as damage:
         _forget(running.folder, batch, damage)
         raise UnfinishedTasksError.at(
@@ -162,9 +164,10 @@ def _removing_ordinals(parts: Sequence[StagedPart]) -> set[int]:
 
 
 def proven_batch(
-    offset: OffsetRecord, manifest: Manifest, output: OutputMode, *, schema: pa.Schema, is_replay: bool = False
+    offset: OffsetRecord, manifest: Manifest, output: OutputMode, *, is_replay: bool = False
 ) -> ProvenBatch:
-    """A batch that was opened, by its manifest, in the schema of its parts."""
+    """A batch that was opened, by its manifest."""
+    delivered = TableSchema.from_json(manifest.columns, name_mapping=None)
     batch, steps, part = manifest.batch, offset.spec.steps, offset.spec.load_part
     is_load = bool(steps) and all(step.kind is StepKind.INITIAL for step in steps)
     return ProvenBatch(
@@ -180,9 +183,11 @@ def proven_batch(
         steps=batch.steps,
         rows=sum(output.counts(batch).values()),
         counts=output.counts(batch),
-        schema=schema,
+        schema=ChangeColumns.schema(delivered.arrow, with_batch=True),
         identity=offset.spec.identity.columns,
         selected=offset.selected_columns,
+        field_ids=delivered.field_ids,
+        defaulted=delivered.defaulted,
         changes=output.changes,
         hash_key=batch.hash_key,
         cut=manifest.cut,

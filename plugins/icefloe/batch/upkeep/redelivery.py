@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from icefloe.batch.context.session import PipelinePlaces
 from icefloe.batch.deliver.deliver_batch import delivered_part
 from icefloe.batch.deliver.prove import OutputMode, proven_batch, staged_parts
 from icefloe.batch.phase_record import Engine
-from icefloe.changes.columns import ChangeColumns
 from icefloe.checkpoint.records import BatchOutcome
 from icefloe.errors import TerminalError, UsageError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
@@ -98,7 +95,7 @@ class Redelivery:
         manifest, target = self._kept(number), self.target.pipeline
         staged = list(staged_parts(self.source.folder_of_changes, manifest, memory_bytes=target.shuffle.memory_bytes))
         output = OutputMode.of(manifest.batch, staged, target.changes)
-        batch = self._batch(number, manifest, output)
+        batch = proven_batch(self.source.checkpoint.known_offset(number), manifest, output, is_replay=True)
         parts = [output.reduced(part) for part in staged]
         with self._open_sink() as sink:
             # A backfill has an owner of its own, so a sink refuses it that has later batches of its pipeline.
@@ -128,10 +125,3 @@ class Redelivery:
             if sink is None:
                 raise UsageError("a sink of type files takes no batches that are delivered once more: copy the files")
             yield sink
-
-    def _batch(self, number: int, manifest: Manifest, output: OutputMode) -> ProvenBatch:
-        offset, folder = self.source.checkpoint.known_offset(number), self.source.folder_of_changes
-        schema = ChangeColumns.schema(pa.schema([]), with_batch=True)
-        if manifest.parts:
-            schema = folder.part_schema(manifest.batch.batch_number, manifest.parts[0])
-        return proven_batch(offset, manifest, output, schema=schema, is_replay=True)

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_name_by_id
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import MAIN_BRANCH
 
@@ -226,19 +226,17 @@ class TableSink(Sink):
             )
 
     def _evolved(self, transaction: Transaction, batch: ProvenBatch, token: Token) -> dict[int, int]:
+        is_late = token.last is not None and token.last.order >= (token.generation, batch.batch_number)
         # A load takes columns by name: the source may have been made again, with other ids.
-        is_anew = batch.begins_anew and not batch.is_replay
-        before, columns = transaction.table_metadata.schema(), optional(self._columns(batch))
+        is_anew = batch.begins_anew and not is_late
+        before, columns = _names(transaction), optional(self._columns(batch))
         fields = {} if is_anew else token.fields
         found = evolve(transaction, columns, batch.field_ids, fields, is_anew=is_anew, place=self.url)
-        new = [
-            each.name for each in transaction.table_metadata.schema().fields if each.field_id not in before.field_ids
-        ]
-        if batch.is_replay and token.last is not None and new:
-            # It does not know field ids: the column may have another name by now.
+        if is_late and (changed := sorted(name for name, _ in _names(transaction) - before)):
+            # The columns of a later batch stay.
             raise TerminalError(
-                f"batch {batch.batch_number} has column {new[0]}, which {self.url} lacks by now: run `icefloe reset "
-                f"{batch.origin.pipeline}`, which loads the table again"
+                f"batch {batch.batch_number} has column {changed[0]}, which {self.url} lacks or calls otherwise by "
+                f"now: run `icefloe reset {batch.origin.pipeline}`, which loads the table again"
             )
         return found
 
@@ -269,6 +267,10 @@ def _last_batch(batch: ProvenBatch, token: Token, transaction: Transaction, bran
         snapshot_id=head.snapshot_id,
         sequence_number=head.sequence_number or 0,
     )
+
+
+def _names(transaction: Transaction) -> set[tuple[str, int]]:
+    return {(name, field_id) for field_id, name in index_name_by_id(transaction.table_metadata.schema()).items()}
 
 
 def has_rows(table: Table) -> bool:

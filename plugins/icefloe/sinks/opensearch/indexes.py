@@ -318,9 +318,6 @@ class Indexes:
                 f"{documents} have ids of {_shown(before)}, and this batch has {_shown(identity)}; {reset}"
             )
         known = index.facts.get("columns", {})
-        if not known:
-            # A replay made it, which knows no ids.
-            return
         # An index knows fields by name only.
         if others := [name for name, field_id in known_columns(batch).items() if known.get(name, field_id) != field_id]:
             raise TerminalError(

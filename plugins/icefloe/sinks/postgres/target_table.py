@@ -14,7 +14,6 @@ from icefloe.sinks.key_changes import document_ids, key_operations, shown_key
 from icefloe.sinks.postgres.column_types import column_type_name, copied_rows, row_with_nul
 from icefloe.sinks.postgres.database import Transaction
 from icefloe.sinks.postgres.target_columns import ColumnChanges, column_changes
-from icefloe.sinks.sink import refuse_lone_replay
 
 KEY: Final = "_icefloe_key"  # the key of rows whose identifier columns are not columns of the target
 LIVE: Final = "_icefloe_live"  # false in a copied row whose key has no row any more
@@ -161,8 +160,6 @@ class PostgresTable:
         changes = column_changes(
             held, wanted_types(batch), batch.field_ids, fields, keeps_rows=keeps_rows, place=self.url
         )
-        # A replay does not know field ids.
-        refuse_lone_replay(batch, is_unfit=bool(held and changes.added), place=self.url)
         indexes = transaction.execute(_UNIQUE_INDEXES, (self.table.as_string(None),)).fetchall()
         if held and {*keys} not in [{changes.renamed.get(name, name) for name in names} for (names,) in indexes]:
             raise TerminalError(
