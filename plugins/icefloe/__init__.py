@@ -14,15 +14,15 @@ The house from the top; a room imports only rooms below it (docs/developers/arch
 - `node`: map outputs on the disks of the machines that made them
 - `iceberg`: tables, from a catalog's name to rows
 - `changes`: the change model on Arrow
-- `storage`: bytes under keys, on disks and object stores
 - `pipeline`: pipeline files
+- `storage`: bytes under keys, on disks and object stores
 - `documents`: JSON documents that pass between processes
 - `redacted_output`: errors and logs without secrets
 - `memory_pool`: one heap for what Arrow, NumPy and Python take
 - `patience`: calls with a time limit or in several threads
 - `flow`: the tasks of a batch and their order
 - `units`: sizes and durations as text
-- `errors`: the root of all errors and its families
+- `errors`: the root of all errors and its families; texts that they may quote
 - `redaction`: values that no text may show
 - `version`: the version of this release
 """

@@ -1,13 +1,16 @@
-"""The errors of icefloe: one root, two families, facts as declared fields."""
+"""The errors of icefloe: one root, two families, facts as declared fields; texts that they may quote."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final, Self, dataclass_transform
 
 from icefloe.redaction.hidden import quoted, redacted_foreign
 
 __all__ = [
+    "ExpandedText",
     "IcefloeError",
     "NotBuiltError",
     "TerminalError",
@@ -162,3 +165,40 @@ def _line(sentence: str, facts: Mapping[str, object]) -> str:
 
 def _cut(text: str, longest: int = _LONGEST_NAME) -> str:
     return text if len(text) <= longest else f"{text[: longest - 50]}...{text[-47:]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpandedText:
+    """A text of a pipeline file: as it counts, and as errors may quote it: values of the environment may be secret."""
+
+    text: str
+    written: str
+
+    REFERENCE: ClassVar = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+    """A variable, whose name is the first group; ``$${``, which writes ``${``; or a ``${`` without a name."""
+
+    @classmethod
+    def of(cls, text: str, written: str | None) -> Self:
+        """The two forms of a text; ``written`` is None if nothing was expanded."""
+        return cls(text=text, written=text if written is None else written)
+
+    def says(self, part: str) -> bool:
+        """True if a value is in the file too, so that an error may quote it.
+
+        >>> given = ExpandedText(text="a = 'x' or b = True", written="a = '${A}' or b = true")
+        >>> given.says("x"), given.says("True")
+        (False, True)
+        """
+        written = self.REFERENCE.sub(" ", self.written).lower()
+        return self.text == self.written or any(
+            form in written for form in (part.lower(), part.lower().replace("'", "''"))
+        )
+
+    @property
+    def references(self) -> str:
+        """The variables in it, for people.
+
+        >>> ExpandedText(text="a = 'x' or b = 'y'", written="a = '${A}' or b = '${B}'").references
+        '${A} or ${B}'
+        """
+        return " or ".join(dict.fromkeys(match[0] for match in self.REFERENCE.finditer(self.written) if match[1]))

@@ -6,7 +6,6 @@ from typing import Literal
 
 from icefloe.documents import Document, Hash128, SnapshotId
 from icefloe.iceberg.step import LoadPart, Step
-from icefloe.pipeline.settings import ChangesOption
 
 __all__ = ["BatchSpec", "Identity"]
 
@@ -85,7 +84,7 @@ class BatchSpec(Document):
     skipped_replace_snapshots: int = 0
     is_reload: bool = False
     identity: Identity
-    changes: ChangesOption = "each"
+    changes: Literal["each", "net"] = "each"
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     partitions: int | Literal["auto"] = "auto"

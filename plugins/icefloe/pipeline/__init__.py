@@ -4,7 +4,7 @@
 - `model`: a pipeline, whose fields are the keys of the file, and the keys that the checkpoint records
 - `settings`: options that other rooms decide by, the mappings inside it, and the sinks of icefloe
 - `validation`: all checks, reported at once
-- `environment`: ``${NAME}``, and texts with it
+- `environment`: ``${NAME}``, and values that it hides
 - `url`: URLs of storage, checkpoint and sinks
 - `yaml_file`: YAML and faults with line numbers
 """

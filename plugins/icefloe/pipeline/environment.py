@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
+from icefloe.errors import ExpandedText
 from icefloe.pipeline.yaml_file import KeyPath
 from icefloe.redaction.hidden import hide
 
-__all__ = ["ExpandedText", "expand", "has_reference"]
+__all__ = ["expand", "has_reference"]
 
-REFERENCE: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
-"""A variable, whose name is the first group; ``$${``, which writes ``${``; or a ``${`` without a name."""
+REFERENCE: Final = ExpandedText.REFERENCE
 SHOWN: Final[frozenset[KeyPath]] = frozenset({
     # Places, which an error must name.
     ("table",), ("storage",), ("checkpoint",), ("coordination",), ("allowed_locations",), ("catalog", "warehouse"),
@@ -95,37 +94,3 @@ def texts_of(data: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
     elif isinstance(data, list):
         for position, value in enumerate(data):
             yield from texts_of(value, (*path, position))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpandedText:
-    """The text that counts, and the text that errors may quote: values of the environment may be secret."""
-
-    text: str
-    written: str
-
-    @classmethod
-    def of(cls, text: str, written: str | None) -> Self:
-        """The two forms of a text; ``written`` is None if nothing was expanded."""
-        return cls(text=text, written=text if written is None else written)
-
-    def says(self, part: str) -> bool:
-        """True if a value is in the file too, so that an error may quote it.
-
-        >>> given = ExpandedText(text="a = 'x' or b = True", written="a = '${A}' or b = true")
-        >>> given.says("x"), given.says("True")
-        (False, True)
-        """
-        written = REFERENCE.sub(" ", self.written).lower()
-        return self.text == self.written or any(
-            form in written for form in (part.lower(), part.lower().replace("'", "''"))
-        )
-
-    @property
-    def references(self) -> str:
-        """The variables in it, for people.
-
-        >>> ExpandedText(text="a = 'x' or b = 'y'", written="a = '${A}' or b = '${B}'").references
-        '${A} or ${B}'
-        """
-        return " or ".join(dict.fromkeys(match[0] for match in REFERENCE.finditer(self.written) if match[1]))

@@ -3,11 +3,13 @@
 import os
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import unquote
 
-__all__ = ["is_address", "one_store", "url_below"]
+from icefloe.storage.store import one_store
+
+__all__ = ["is_address", "url_below"]
 
 SCHEMES: Final = ("file", "s3", "gs", "abfs", "abfss", "memory")
 """The schemes that storage knows."""
@@ -31,12 +33,6 @@ _ADDRESS: Final = re.compile(
     re.ASCII,
 )
 _PORTS: Final = 65_536
-
-
-_ONE_SCHEME: Final[Mapping[str, str]] = {
-    "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs",
-}  # fmt: skip
-"""Schemes that name the same store, with the scheme that is used for it here."""
 
 
 def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
@@ -131,28 +127,6 @@ def holds_password(text: str) -> bool:
     (True, False)
     """
     return _PASSWORD.search(text) is not None
-
-
-_OF_HOSTS: Final = frozenset({"hdfs", "viewfs", "http", "https"})
-
-
-def one_store(scheme: str, authority: str) -> tuple[str, str]:
-    """Scheme and authority as they compare: hosts without case, buckets and containers with it.
-
-    >>> one_store("S3A", "Lake"), one_store("file", "LocalHost"), one_store("hdfs", "Names:8020")
-    (('s3', 'Lake'), ('file', ''), ('hdfs', 'names:8020'))
-    >>> one_store("wasbs", "box@Account.blob.core.windows.net")
-    ('abfs', 'box@account.dfs.core.windows.net')
-    """
-    scheme = _ONE_SCHEME.get(scheme.lower(), scheme.lower())
-    if scheme == "file":
-        return scheme, "" if authority.lower() == "localhost" else authority
-    if scheme in _OF_HOSTS:
-        return scheme, authority.lower()
-    if scheme == "abfs":
-        container, at, host = authority.rpartition("@")
-        return scheme, f"{container}{at}{host.lower().replace('.blob.core.', '.dfs.core.')}"
-    return scheme, authority
 
 
 def place_parts(url: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 Read in this order:
 
-- `store`: the contract; keys of objects, ranges of bytes, and local files that become values
+- `store`: the contract; keys of objects, ranges of bytes, local files that become values, names of one store
 - `location`: from a URL to a store, which is tried before it is used
 - `options`: options of stores and tables, checked before obstore takes them
 - `object_store`: stores on obstore

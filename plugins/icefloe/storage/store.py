@@ -1,4 +1,4 @@
-"""The contract of a store: bytes under keys at one place; its keys, and ranges of its values.
+"""The contract of a store: bytes under keys at one place; its names, its keys, and ranges of its values.
 
 Keys are relative paths with ``/`` between their segments.
 """
@@ -7,7 +7,7 @@ import mmap
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from icefloe.errors import TerminalError, TransientError
 
-__all__ = ["ChildStore", "KeyMissingError", "RangeMissingError", "Store", "StoredObject", "join_url"]
+__all__ = ["ChildStore", "KeyMissingError", "RangeMissingError", "Store", "StoredObject", "join_url", "one_store"]
 
 
 ByteRange = tuple[int, int]
@@ -140,6 +140,32 @@ def join_url(base: str, key: str) -> str:
     if base.startswith("file:"):
         key = key.replace("%", "%25")
     return f"{base.removesuffix('/')}/{key}" if key else base
+
+
+_ONE_SCHEME: Final[Mapping[str, str]] = {
+    "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs",
+}  # fmt: skip
+"""Schemes that name the same store, with the scheme that is used for it here."""
+_OF_HOSTS: Final = frozenset({"hdfs", "viewfs", "http", "https"})
+
+
+def one_store(scheme: str, authority: str) -> tuple[str, str]:
+    """Scheme and authority as they compare: hosts without case, buckets and containers with it.
+
+    >>> one_store("S3A", "Lake"), one_store("file", "LocalHost"), one_store("hdfs", "Names:8020")
+    (('s3', 'Lake'), ('file', ''), ('hdfs', 'names:8020'))
+    >>> one_store("wasbs", "box@Account.blob.core.windows.net")
+    ('abfs', 'box@account.dfs.core.windows.net')
+    """
+    scheme = _ONE_SCHEME.get(scheme.lower(), scheme.lower())
+    if scheme == "file":
+        return scheme, "" if authority.lower() == "localhost" else authority
+    if scheme in _OF_HOSTS:
+        return scheme, authority.lower()
+    if scheme == "abfs":
+        container, at, host = authority.rpartition("@")
+        return scheme, f"{container}{at}{host.lower().replace('.blob.core.', '.dfs.core.')}"
+    return scheme, authority
 
 
 class KeyMissingError(TerminalError):

@@ -13,13 +13,12 @@ from icefloe.batch.open.recorded_pipeline import pipeline_differences, refuse_ot
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending, OffsetRecord
-from icefloe.errors import TerminalError, about_key
+from icefloe.errors import ExpandedText, TerminalError, about_key
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.environment import ExpandedText
 from icefloe.pipeline.model import ChangesPlace, Pipeline
 from icefloe.units import now_text
 from icefloe.version import VERSION

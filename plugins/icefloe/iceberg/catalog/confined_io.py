@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import exact, file_io_properties, open_file_io
 from icefloe.iceberg.table import table_name
-from icefloe.pipeline.url import one_store
+from icefloe.storage.store import one_store
 
 __all__ = ["TableAccess", "refuse_elsewhere"]
 

@@ -35,9 +35,9 @@ from pyiceberg.expressions.visitors import extract_field_ids
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
+from icefloe.errors import ExpandedText
 from icefloe.iceberg.filters.filter_binding import bind_filter, comparisons, parse_filter
 from icefloe.iceberg.schemas.column_paths import IdentifierColumns, struct_paths
-from icefloe.pipeline.environment import ExpandedText
 
 __all__ = ["RowFilter"]
 

@@ -1,4 +1,4 @@
-from icefloe.pipeline.environment import ExpandedText
+from icefloe.errors import ExpandedText
 
 
 def test_text_of_the_pipeline_file_may_be_shown() -> None:
