@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
-from icefloe.shuffle.coalesce import order_by_reduce_id, reduce_ids
+from icefloe.shuffle.blocks import order_by_reduce_id, reduce_ids
 from icefloe.shuffle.index_file import (
     PartitionStatistics,
     decode_index,

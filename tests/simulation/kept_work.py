@@ -28,11 +28,11 @@ from icefloe.batch.rows.file_effects import FileEffects, WeightedRows, task_file
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.iceberg.catalog.file_io import FileIO
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests import manifest_reader
 from icefloe.iceberg.manifests.manifest_avro import RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.table import FileIO
 from icefloe.sinks import change_files
 from icefloe.sinks.parquet_files import write_parquet_files
 from simulation.catalog import FILES

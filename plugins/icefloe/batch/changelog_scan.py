@@ -25,9 +25,10 @@ from icefloe.changes.columns import ChangeColumns
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.flow import Route
+from icefloe.iceberg.catalog.file_io import FileIO
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.table import FileIO, Table
+from icefloe.iceberg.table import Table
 from icefloe.pipeline.settings import ChangesOption, CommitGroupsOption
 from icefloe.storage.location import open_store
 

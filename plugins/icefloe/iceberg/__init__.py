@@ -4,10 +4,10 @@ Only this package imports PyIceberg. Its own modules are the nouns that travel i
 
 Read in this order:
 
-- `step`: one commit, one move of a branch, or the initial load; recorded snapshots
+- `step`: one commit, one move of a branch, or the initial load; recorded snapshots, and those before another
 - `data_file`: data files and delete files
 - `table`: PyIceberg's table, for others to import
-- `unreadable`: errors raised before a file's name is known; encryption
+- `unreadable`: PyIceberg's configuration, read first; encryption; errors raised before a file's name is known
 - `catalog`: from a catalog's name to a table
 - `schemas`: schemas, and columns of a file as columns of the table
 - `filters`: filters, parsed, bound and applied
@@ -18,7 +18,7 @@ Read in this order:
 - `scan`: the steps of a range and their files
 """
 
-from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
+from icefloe.iceberg.unreadable import read_configuration
 
 __all__ = ["data_file", "step", "table"]
 

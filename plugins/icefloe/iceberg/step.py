@@ -1,6 +1,6 @@
-"""Steps, parts of a load and recorded snapshots, in the documents of a batch."""
+"""Steps, parts of a load and recorded snapshots, in the documents of a batch; snapshots before another."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Self
@@ -70,6 +70,16 @@ class RecordedSnapshot(Document):
             (self.sequence_number, self.timestamp_ms) == (snapshot.sequence_number or 0, snapshot.timestamp_ms)
             and (folder != its_folder or name == its_name)
         )  # fmt: skip
+
+
+def ancestry(snapshots: "Mapping[int, Snapshot]", snapshot_id: int | None) -> "Iterator[Snapshot]":
+    """A snapshot and its ancestors, newest first, as far as they exist."""
+    # Writers may have formed a circle: the walk ends before a snapshot would come again.
+    seen: set[int] = set()
+    while snapshot_id is not None and snapshot_id in snapshots and snapshot_id not in seen:
+        seen.add(snapshot_id)
+        yield snapshots[snapshot_id]
+        snapshot_id = snapshots[snapshot_id].parent_snapshot_id
 
 
 class StepKind(StrEnum):

@@ -1,12 +1,32 @@
-"""Errors of unreadable files, raised before the file is known; encryption."""
+"""Errors of what cannot be read: PyIceberg's configuration, encrypted tables, and files before their name is known."""
 
+import os
+from collections.abc import Mapping
 from typing import Final
 
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.utils.config import Config
 
 from icefloe.errors import NotBuiltError, TerminalError
+from icefloe.redaction.hidden import hide_environment
 
 _KEY_ID: Final = "encryption.key-id"
+
+
+def read_configuration() -> Config:
+    """The file ``.pyiceberg.yaml`` and the variables ``PYICEBERG_...``, as they are now.
+
+    PyIceberg reads them when imported, too, so `icefloe.iceberg` calls this first.
+    """
+    hide_environment(os.environ)
+    try:
+        return Config()
+    except Exception as cause:  # noqa: BLE001 - whatever it is, its text may quote the file
+        fault = type(cause).__name__
+    # Outside the block, so that no traceback leads to the cause.
+    raise TerminalError(
+        f"PyIceberg's configuration, .pyiceberg.yaml and the variables PYICEBERG_..., cannot be read ({fault}): "
+        "expected a mapping in UTF-8 as in `catalog: {lake: {uri: https://catalog.example.com}}`, with each key once"
+    )
 
 
 class ColumnError(TerminalError):
@@ -34,10 +54,10 @@ def encrypted_file(path: str, *, noun: str = "file") -> NotBuiltError:
     )
 
 
-def refuse_encrypted(metadata: TableMetadata, *, table: str) -> None:
+def refuse_encrypted(properties: Mapping[str, str], *, table: str) -> None:
     """Refuse an encrypted table: only its catalog's key service hands out the keys."""
     # Source: https://iceberg.apache.org/docs/latest/encryption/
-    if _KEY_ID in metadata.properties:
+    if _KEY_ID in properties:
         raise NotBuiltError(
             f"table {table} is encrypted (it has the property {_KEY_ID}), which this release cannot read: copy it into "
             "a table without encryption, or wait for a release that decrypts"

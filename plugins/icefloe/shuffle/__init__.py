@@ -16,11 +16,11 @@ exact sizes, after all map tasks are done.
 Read in this order:
 
 - `map_output`: writes a map task's rows as files that a commit record names
-- `blocks`: rows of one map task for one partition; hash rows, kept by row hash
+- `blocks`: the partition of a row, and rows of one map task for one partition; hash rows, kept by row hash
 - `block_file`: the blocks of all partitions, and rows on local disk in numbered parts
 - `index_file`: position and contents of each block
 - `committed_output`: the commit record, which map tasks have a valid output, and what readers find
-- `coalesce`: the partition of a row, and ranges of partitions, created once
+- `coalesce`: ranges of partitions, created once
 - `extents`: the blocks of a range, in the store; refuses ranges that leave one out
 - `fetch`: reads and checks the bytes of a range
 """

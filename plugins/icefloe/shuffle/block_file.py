@@ -15,8 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.errors import TransientError
-from icefloe.shuffle.blocks import compress_block, decompress_block, record_batches, split_batch
-from icefloe.shuffle.coalesce import order_by_reduce_id
+from icefloe.shuffle.blocks import compress_block, decompress_block, order_by_reduce_id, record_batches, split_batch
 from icefloe.storage.local_folders import local_folders, on_local_disk
 
 __all__ = ["SpilledRows"]

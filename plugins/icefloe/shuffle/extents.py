@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import digest_of
 from icefloe.errors import TerminalError
-from icefloe.shuffle.coalesce import ReduceRange, order_by_reduce_id, reduce_ids
+from icefloe.shuffle.blocks import order_by_reduce_id, reduce_ids
+from icefloe.shuffle.coalesce import ReduceRange
 from icefloe.shuffle.committed_output import CommittedOutput
 from icefloe.shuffle.index_file import GatheredStatistics, OrdinalSums, PartitionStatistics
 from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.node.machine import BatchPlace
 from icefloe.shuffle.block_file import BlockFile, BlockFileWriter, SpilledRows
-from icefloe.shuffle.blocks import BlockRows, HashRows
-from icefloe.shuffle.coalesce import reduce_ids
+from icefloe.shuffle.blocks import BlockRows, HashRows, reduce_ids
 from icefloe.shuffle.committed_output import MapOutputLog, MapOutputRecord, StoredFile, schema_fingerprint
 from icefloe.shuffle.index_file import GatheredStatistics, PartitionStatistics, encode_index, encode_statistics
 from icefloe.storage.local_folders import on_local_disk, task_folder

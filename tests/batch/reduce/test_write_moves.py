@@ -14,8 +14,8 @@ from icefloe.batch.reduce.read_range import read_range
 from icefloe.batch.verify.verify_batches import verify_batches
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.flow import Phase
-from icefloe.shuffle.blocks import HashRows
-from icefloe.shuffle.coalesce import CoalescePlan, reduce_ids
+from icefloe.shuffle.blocks import HashRows, reduce_ids
+from icefloe.shuffle.coalesce import CoalescePlan
 from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import OpenBatch, Workshop
 from support.tables.events import rows

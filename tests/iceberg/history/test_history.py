@@ -5,7 +5,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.history.history import History, NotAnAncestorError, is_replace
-from icefloe.iceberg.table import ancestry
+from icefloe.iceberg.step import ancestry
 
 
 class Counted(dict[int, Snapshot]):

@@ -16,9 +16,9 @@ from icefloe.documents import LEFT_OUT_IF_NONE, Document, digest_of, dump_docume
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Phase, Route
 from icefloe.iceberg.catalog.confined_io import TableAccess
+from icefloe.iceberg.catalog.file_io import FileIO
 from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.table import FileIO
 from icefloe.node.machine import BatchPlace, Machine
 from icefloe.shuffle.committed_output import MapOutputLog
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store, join_url

@@ -24,8 +24,8 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors, decoded_metadata, reading_metadata
 from icefloe.iceberg.catalog.confined_io import confine
 from icefloe.iceberg.catalog.file_io import FileGoneError, exact
-from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
-from icefloe.iceberg.unreadable import refuse_encrypted
+from icefloe.iceberg.table import table_name
+from icefloe.iceberg.unreadable import read_configuration, refuse_encrypted
 from icefloe.patience import Patience
 from icefloe.redaction.hidden import hide, hide_environment
 
@@ -109,14 +109,14 @@ def load_table(
             loaded = patience.wait_for(partial(_load, opened, table), f"load {table}")
             own = own_file_io(loaded)
             hide(own.properties, only_secrets=True)
-            loaded.io = confine(loaded, own, allowed_locations=allowed_locations)
+            loaded.io = confine(loaded, own, name=table_name(loaded), allowed_locations=allowed_locations)
     except _NOT_THERE as cause:
         raise UnknownTableError(
             f"catalog {opened.name!r} has no table {table}{_near(opened, table, patience)}",
             catalog=opened.name,
             table=table,
         ) from cause
-    refuse_encrypted(loaded.metadata, table=table)
+    refuse_encrypted(loaded.properties, table=table)
     return loaded
 
 

@@ -16,7 +16,6 @@ from pyiceberg.table import Table
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.file_io import exact, file_io_properties, open_file_io
-from icefloe.iceberg.table import table_name
 from icefloe.storage.store import one_store
 
 __all__ = ["TableAccess", "refuse_elsewhere"]
@@ -221,14 +220,14 @@ class _LocalFile(InputFile):
             os.close(held)
 
 
-def confine(table: Table, opener: FileIO, *, allowed_locations: Sequence[str]) -> ConfinedIO:
+def confine(table: Table, opener: FileIO, *, name: str, allowed_locations: Sequence[str]) -> ConfinedIO:
     places = FilePlaces.of_table(
         table.metadata.location,
         metadata_location=table.metadata_location,
         warehouse=table.catalog.properties.get("warehouse"),
         allowed_locations=allowed_locations,
     )
-    io = ConfinedIO(opener, places, table=table_name(table))
+    io = ConfinedIO(opener, places, table=name)
     metadata_file = FilePlace.of(table.metadata_location)
     if metadata_file is not None and metadata_file.scheme == "file":
         io.place(table.metadata_location)

@@ -20,6 +20,7 @@ from icefloe.redaction.hidden import hide
 
 __all__ = [
     "FileGoneError",
+    "FileIO",
     "FileRefusedError",
     "FileUnansweredError",
     "data_file_input",

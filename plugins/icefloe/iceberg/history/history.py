@@ -11,8 +11,8 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.summaries import changed_records, deletes_added, total_records
-from icefloe.iceberg.step import RecordedSnapshot, Step, StepKind
-from icefloe.iceberg.table import ancestry, table_name
+from icefloe.iceberg.step import RecordedSnapshot, Step, StepKind, ancestry
+from icefloe.iceberg.table import table_name
 from icefloe.units import natural, time_of_ms
 
 __all__ = [

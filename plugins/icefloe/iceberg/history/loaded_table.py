@@ -188,7 +188,7 @@ class LoadedTable:
     def __init__(self, table: Table) -> None:
         self._table = table
         self.name = table_name(table)
-        refuse_encrypted(table.metadata, table=self.name)
+        refuse_encrypted(table.properties, table=self.name)
         self.metadata = table.metadata
         self.io = exact(table.io)
         self.history = History.of(table)

@@ -15,7 +15,8 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors
 from icefloe.iceberg.history.history import MAIN, History
-from icefloe.iceberg.table import ancestry, table_name
+from icefloe.iceberg.step import ancestry
+from icefloe.iceberg.table import table_name
 from icefloe.patience import Patience
 
 __all__ = ["PipelinePins"]

@@ -24,8 +24,7 @@ from icefloe.iceberg.manifests.manifest_reader import (
 from icefloe.iceberg.manifests.manifest_values import ColumnRange, decoded_bound, partition_range
 from icefloe.iceberg.scan.changed_files import DeleteTargets, FileTerm, StepTerms, compared_terms, loaded_terms, summed
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteFileIndex, DeleteNumbers, may_meet
-from icefloe.iceberg.step import Step, StepKind
-from icefloe.iceberg.table import ancestry
+from icefloe.iceberg.step import Step, StepKind, ancestry
 from icefloe.storage.requests import map_parallel
 
 Entry = TypeVar("Entry", DataEntry, DeleteEntry)

@@ -33,7 +33,7 @@ from icefloe.iceberg.schemas.arrow_types import arrow_schema, initial_value
 from icefloe.iceberg.schemas.column_paths import selected_schema, struct_paths
 from icefloe.iceberg.schemas.file_columns import file_columns
 from icefloe.iceberg.schemas.projection import plan_projection
-from icefloe.iceberg.table import ancestry
+from icefloe.iceberg.step import ancestry
 
 __all__ = ["TableSchema", "covering_schema", "require_comparable_states", "schemas_before", "widest_types"]
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.catalog.pyiceberg_configuration import read_configuration
+from icefloe.iceberg.unreadable import read_configuration
 from support.pipelines.workspace import Workspace, icefloe_process
 
 SECRET = "xhq8v2-Lk7TnWz3RbYd5"
