@@ -176,8 +176,18 @@ def test_the_engine_auto_runs_small_batches_without_spark(
     assert asked == [Phase.INSERT_ONLY] * 2
 
 
-def test_a_small_batch_is_delivered_without_spark(
-    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("small_bytes", "commits_once", "delivered"),
+    [(2**20, False, []), (1, True, []), (1, False, [Phase.DELIVER])],
+    ids=["small", "in one commit", "large"],
+)
+def test_a_batch_that_is_small_or_arrives_by_one_commit_is_delivered_without_spark(
+    workspace: Workspace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    small_bytes: int,
+    commits_once: bool,
+    delivered: list[Phase],
 ) -> None:
     asked: list[Phase] = []
 
@@ -187,10 +197,12 @@ def test_a_small_batch_is_delivered_without_spark(
 
     monkeypatch.setattr(SparkSubmit, "check_engine", lambda _: None)
     monkeypatch.setattr(SparkSubmit, "run", run)
+    monkeypatch.setattr("icefloe.engines.phase_runner.SMALL_BYTES", small_bytes)
+    monkeypatch.setattr(DocumentFolder, "commits_once", commits_once)
     with registered():
         workspace.pipeline(engine="spark", sink={"type": "documents", "folder": f"{tmp_path}/documents"})
         assert run_batch(session_of(workspace), environ=os.environ).report is not None
-    assert asked == [Phase.INSERT_ONLY]
+    assert asked == [Phase.INSERT_ONLY, *delivered]
     assert len(DocumentFolder(tmp_path / "documents").documents()) == 10
 
 

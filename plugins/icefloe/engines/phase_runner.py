@@ -117,6 +117,9 @@ class PhaseRunner:
             return True
         if phase is Phase.DELIVER:
             # By one listing: nothing is proven yet.
-            sink, changes = self.pipeline.sink, reference.folder_of_changes
-            return sink.commits_once or changes.size_of(reference.batch_number) < SMALL_BYTES
+            if reference.folder_of_changes.size_of(reference.batch_number) < SMALL_BYTES:
+                return True
+            # Spark has nothing to do if one commit of this process brings the batch.
+            with reference.delivery_sink() as sink:
+                return sink is not None and sink.commits_once
         return self.pipeline.engine == "auto" and sum(reference.open().plan.map_task_bytes) < SMALL_BYTES

@@ -118,11 +118,6 @@ class SinkSettings:
         return cls(**{**written, **given})
 
     @property
-    def commits_once(self) -> bool:
-        """True if a batch arrives by one commit of this process, so that Spark has nothing to do."""
-        return self.type in ("iceberg", "postgres")
-
-    @property
     def is_history(self) -> bool:
         """True if every state counts that readers saw, with its time."""
         return self.type == "iceberg" and self.options.get("mode") == "history"
