@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from icefloe.batch.rows.memory_limit import RowLimit
+from icefloe.batch.rows.row_reader import RowLimit
 from icefloe.errors import TerminalError
 
 MEMORY_BYTES = 64 << 20

@@ -13,7 +13,7 @@ from changes.column_values import columns, leaf_columns
 from changes.golden_row_hashes import TYPES, value_of
 from changes.hash_values import KEY, cut, hashes_of, numbers
 from changes.reference_row_hash import row_hash
-from icefloe.changes.row_hash import byte_hash
+from icefloe.changes.row_hash import mixing
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 
@@ -43,7 +43,7 @@ def test_every_type_hashes_as_the_format_says(column):
 @given(columns(), st.sampled_from([1, 3, 1000]), st.sampled_from([1, 5, 16_000]))
 def test_long_and_many_sequences_hash_alike(column, many_rows, block_rows):
     kind, values = column
-    with patch.object(byte_hash, "_MANY_ROWS", many_rows), patch.object(byte_hash, "BLOCK_ROWS", block_rows):
+    with patch.object(mixing, "_MANY_ROWS", many_rows), patch.object(mixing, "BLOCK_ROWS", block_rows):
         assert numbers(RowHashes.of([pa.array(values, kind)], key=KEY)) == [
             row_hash([kind], [value], KEY) for value in values
         ]

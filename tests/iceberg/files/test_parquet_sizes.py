@@ -11,8 +11,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import StringType
 
 from icefloe.api import read_changes
-from icefloe.batch.rows import memory_limit
-from icefloe.batch.rows.memory_limit import RowLimit
+from icefloe.batch.rows import row_reader
+from icefloe.batch.rows.row_reader import RowLimit
 from icefloe.errors import TerminalError
 from icefloe.iceberg.files import parquet_file
 from icefloe.iceberg.files.parquet_file import ParquetRows, dictionary_bytes, largest_row_bytes
@@ -115,7 +115,7 @@ def test_each_task_looks_at_dictionaries(tmp_path: Path, monkeypatch: pytest.Mon
     table = create_table(tmp_path, Schema(optional("word", StringType())))
     table.append(pa.table({"word": words("a")}))
     assert read_changes(table).read_all().num_rows == 5 * WORDS
-    monkeypatch.setattr(memory_limit, "_DICTIONARY_COPIES", 1e6)
+    monkeypatch.setattr(row_reader, "_DICTIONARY_COPIES", 1e6)
     with pytest.raises(TerminalError):
         read_changes(table).read_all()
 

@@ -13,7 +13,7 @@ from pyiceberg.types import (
 )
 
 from icefloe.errors import NotBuiltError
-from icefloe.iceberg.schemas.arrow_types import arrow_schema
+from icefloe.iceberg.schemas.arrow_columns import arrow_schema
 
 
 @pytest.mark.parametrize("kind", [TimestampNanoType(), TimestamptzNanoType(), UnknownType()], ids=str)

@@ -1,7 +1,7 @@
 import pyarrow as pa
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 
-from icefloe.iceberg.schemas.file_columns import FileColumn, file_columns
+from icefloe.iceberg.schemas.arrow_columns import FileColumn, file_columns
 
 
 def with_id(name: str, kind: pa.DataType, field_id: int) -> pa.Field:

@@ -40,8 +40,7 @@ from pyiceberg.types import (
 
 from iceberg.evolving_schemas import Evolution, evolutions, with_relaxed_file
 from icefloe.iceberg.data_file import constant_to_json
-from icefloe.iceberg.schemas.arrow_types import arrow_schema
-from icefloe.iceberg.schemas.file_columns import file_columns
+from icefloe.iceberg.schemas.arrow_columns import arrow_schema, file_columns
 from icefloe.iceberg.schemas.projection import (
     Projection,
     plan_kept_dictionary,

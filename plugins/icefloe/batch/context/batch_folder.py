@@ -9,8 +9,7 @@ from typing import Annotated, Final, Literal, Self, TypeVar
 
 from icefloe.batch.plan_document import PLAN, MapTask, Plan
 from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
-from icefloe.batch.rows.memory_limit import RowLimit
-from icefloe.batch.rows.row_reader import TableRowReader
+from icefloe.batch.rows.row_reader import RowLimit, TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.documents import LEFT_OUT_IF_NONE, Document, digest_of, dump_document, fields_crc32, load_document
 from icefloe.errors import TerminalError, TransientError

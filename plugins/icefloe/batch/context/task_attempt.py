@@ -10,7 +10,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.phase_record import TaskOutcome
 from icefloe.batch.plan_document import error_key
-from icefloe.batch.rows.memory_limit import out_of_memory
+from icefloe.batch.rows.row_reader import RowLimit
 from icefloe.documents import Document, dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.memory_pool import release_unshared_memory
@@ -91,7 +91,7 @@ class TaskAttempt:
         requests = RequestTotals() if self._running is None else self._running.requests.taken()
         if isinstance(error, MemoryError):
             memory_bytes = self._reference.settings.pipeline.shuffle.memory_bytes
-            error = out_of_memory(error, task=self._task, memory_bytes=memory_bytes)
+            error = RowLimit(memory_bytes=memory_bytes).out_of_memory(error, task=self._task)
         elif isinstance(error, ImportError) and _is_of_our_own(error):
             error = _half_imported(error, self._task)
         if error is None or isinstance(error, IcefloeError):

@@ -15,7 +15,7 @@ from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.report import SummaryCheck
 from icefloe.batch.rows.file_effects import Sums
-from icefloe.batch.rows.memory_limit import RowLimit
+from icefloe.batch.rows.row_reader import RowLimit
 from icefloe.batch.staged_changes import RangeResult
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.checkpoint.records import OffsetRecord

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.batch.context.batch_folder import BatchFolder
-from icefloe.batch.rows.memory_limit import RowLimit
+from icefloe.batch.rows.row_reader import RowLimit
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.shuffle.block_file import SpilledRows

@@ -4,8 +4,7 @@ Read in this order:
 
 - `row_shape`: which columns each shape has
 - `file_effects`: sets of rows with the weight they have in each step, and such rows of a data file
-- `memory_limit`: refuses rows that are too large for a task
-- `row_reader`: reads the rows that effects touch and the filter lets pass
+- `row_reader`: reads the rows that effects touch and the filter lets pass; refuses rows too large for a task
 """
 
-__all__ = ["file_effects", "memory_limit", "row_reader", "row_shape"]
+__all__ = ["file_effects", "row_reader", "row_shape"]

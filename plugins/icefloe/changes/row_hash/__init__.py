@@ -3,9 +3,8 @@
 Read in this order:
 
 - `row_hashes`: the hash of rows
-- `column_hash`: the contribution of one column to the hash; words of fixed-width values
-- `byte_hash`: words of strings and bytes; sums over strings and lists
-- `mixing`: the secret factors and what is multiplied by them
+- `column_hash`: the contribution of one column to the hash; words of its values
+- `mixing`: the secret factors and what is multiplied by them; sums over strings and lists
 """
 
 __all__ = ["column_hash", "row_hashes"]

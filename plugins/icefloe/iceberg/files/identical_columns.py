@@ -17,8 +17,8 @@ from icefloe.iceberg.catalog.file_io import data_file_input, reading_data_file
 from icefloe.iceberg.data_file import Constant, DataFile
 from icefloe.iceberg.files.opened_file import ProjectedFile
 from icefloe.iceberg.files.parquet_file import ParquetRows
+from icefloe.iceberg.schemas.arrow_columns import FileColumn, leaves
 from icefloe.iceberg.schemas.conversions import FilledField
-from icefloe.iceberg.schemas.file_columns import FileColumn, leaves
 
 _UNSIZED_CHUNKS: Final = re.compile(r"parquet-mr(?! version (1\.([3-9]|\d\d)|[2-9]))", re.IGNORECASE)
 """Writers that may have left a header out of a chunk's size, so that its bytes go on after its end (PARQUET-816)."""

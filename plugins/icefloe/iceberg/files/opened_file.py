@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.iceberg.data_file import Constant
-from icefloe.iceberg.schemas.file_columns import FileColumn, file_columns
+from icefloe.iceberg.schemas.arrow_columns import FileColumn, file_columns
 from icefloe.iceberg.schemas.projection import Projection, plan_projection
 from icefloe.iceberg.schemas.table_schema import TableSchema
 

@@ -50,7 +50,7 @@ from pyiceberg.types import (
 from pyparsing import ParseBaseException
 
 from icefloe.errors import ExpandedText, TerminalError
-from icefloe.iceberg.schemas.arrow_types import arrow_type
+from icefloe.iceberg.schemas.arrow_columns import arrow_type
 from icefloe.iceberg.schemas.column_paths import fields_by_name, nearest_names, optional_fields
 
 _EXAMPLE: Final = "\"day >= '2024-02-29' and (status in ('new', 'paid') or place.city is null)\""

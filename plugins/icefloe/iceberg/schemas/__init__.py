@@ -4,10 +4,9 @@ Read in this order:
 
 - `table_schema`: the schema in which a batch delivers rows
 - `column_paths`: columns by dotted names
-- `arrow_types`: the Arrow type of each Iceberg type
+- `arrow_columns`: the Arrow type of each Iceberg type; a file's columns by field id
 - `projection`: planned once per file, refused if its columns do not fit
-- `file_columns`: a file's columns by field id
 - `conversions`: small steps from one array to another
 """
 
-__all__ = ["arrow_types", "column_paths", "conversions", "file_columns", "projection", "table_schema"]
+__all__ = ["arrow_columns", "column_paths", "conversions", "projection", "table_schema"]

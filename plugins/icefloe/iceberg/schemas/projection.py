@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from icefloe.iceberg.data_file import Constant, constant_from_json
-from icefloe.iceberg.schemas.arrow_types import arrow_schema, arrow_type, initial_value
+from icefloe.iceberg.schemas.arrow_columns import FileColumn, arrow_schema, arrow_type, initial_value, is_list
 from icefloe.iceberg.schemas.conversions import (
     Conversion,
     Field,
@@ -26,7 +26,6 @@ from icefloe.iceberg.schemas.conversions import (
     keep,
     null_array,
 )
-from icefloe.iceberg.schemas.file_columns import FileColumn, is_list
 from icefloe.iceberg.unreadable import ColumnError
 
 __all__ = ["Projection", "plan_projection"]

@@ -29,9 +29,8 @@ from pyiceberg.types import (
 
 from icefloe.errors import NotBuiltError, TerminalError
 from icefloe.iceberg.data_file import constant_to_json
-from icefloe.iceberg.schemas.arrow_types import arrow_schema, initial_value
+from icefloe.iceberg.schemas.arrow_columns import arrow_schema, file_columns, initial_value
 from icefloe.iceberg.schemas.column_paths import selected_schema, struct_paths
-from icefloe.iceberg.schemas.file_columns import file_columns
 from icefloe.iceberg.schemas.projection import plan_projection
 from icefloe.iceberg.step import ancestry
 
