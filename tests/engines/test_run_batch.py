@@ -140,7 +140,7 @@ def test_files_of_the_batch_that_are_deleted_in_the_middle_are_made_again_by_the
 def test_phases_that_cannot_read_the_table_are_refused_before_a_batch_is_opened(workspace: Workspace) -> None:
     class Elsewhere(FailingPhases):
         def check_session(self, session: PipelineSession) -> None:
-            raise TerminalError(f"no worker can read {session.table.location()}")
+            raise TerminalError(f"no worker can read {session.table.metadata.location}")
 
     session = session_of(workspace)
     with pytest.raises(TerminalError, match=f"no worker can read file://{workspace.folder}/warehouse/"):

@@ -15,6 +15,7 @@ from icefloe.batch.run_settings import Credentials
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import Route
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.sinks.sink import SupersededError
@@ -140,7 +141,7 @@ class Stage:
         return PipelineSession(
             pipeline=pipeline,
             credentials=Credentials(),
-            table=surroundings.load_table(pipeline.catalog, pipeline.table),
+            table=LoadedTable(surroundings.load_table(pipeline.catalog, pipeline.table)),
             writer=Writer(owner=deployment.owner),
             takes_over=deployment.takes_over,
             surroundings=surroundings,

@@ -72,7 +72,7 @@ class ChangelogScan:
             steps=snapshots.steps,
             skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
             identity=choose_identity(
-                identifier_columns, schema, table=loaded.name, has_row_ids=has_row_ids(table, changes)
+                identifier_columns, schema, table=loaded.name, has_row_ids=has_row_ids(loaded, changes)
             ),
             changes=changes,
             columns=None if columns is None else tuple(columns),

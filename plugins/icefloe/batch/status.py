@@ -15,7 +15,6 @@ from icefloe.errors import TerminalError, one_line
 from icefloe.flow import FlowTask
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.step import LoadPart
-from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import now_text, time_of_ms
 
@@ -91,18 +90,17 @@ class Pins(Document):
     oldest_at: str | None  # commit of the oldest, ISO 8601; None: it is gone
 
     @classmethod
-    def of(cls, table: Table, pipeline: str, view: CheckpointView) -> "Pins | None":
+    def of(cls, history: History, pipeline: str, view: CheckpointView) -> "Pins | None":
         """The pins of a pipeline as its table has them; None if there are none."""
-        found = pinned_refs(table, pipeline, view)
+        found = pinned_refs(history, pipeline, view)
         if found is None:
             return None
-        snapshots = History.of(table).snapshots
-        times = [snapshots[each].timestamp_ms for each in found.tagged.values() if each in snapshots]
+        tagged = [history.snapshots[each] for each in found.tagged.values() if each in history.snapshots]
         return cls(
             branch=found.branch,
             snapshots=len(found.tagged),
             up_to_snapshot_id=found.branch_head_id,
-            oldest_at=time_of_ms(min(times)) if times else None,
+            oldest_at=time_of_ms(min(each.timestamp_ms for each in tagged)) if tagged else None,
         )
 
 
@@ -154,7 +152,7 @@ class TableFacts(Document):
     @classmethod
     def of(
         cls,
-        table: Table,
+        history: History,
         *,
         branch: str,
         cursor_snapshot_id: int | None,
@@ -168,7 +166,6 @@ class TableFacts(Document):
                 same id.
             is_loading: True if the cursor's snapshot is delivered only in part.
         """
-        history = History.of(table)
         head = history.head(branch)
         delivered = None if cursor_snapshot_id is None else history.snapshots.get(cursor_snapshot_id)
         if delivered is not None and cursor_timestamp not in (None, time_of_ms(delivered.timestamp_ms)):
@@ -250,7 +247,7 @@ class PipelineStatus(TableFacts):
         cls,
         pipeline: Pipeline,
         checkpoint: Checkpoint,
-        table: Table | None,
+        history: History | None,
         *,
         phase: str | None = None,
         dag_id: str | None = None,
@@ -259,8 +256,8 @@ class PipelineStatus(TableFacts):
         """The status now; reads no row and lists nothing. What a later batch left in the status stays.
 
         Args:
-            table: None: what was known of it at this cursor stays, unless the status is only looked at: then it is not
-                there.
+            history: of the table; None: what was known of it at this cursor stays, unless the status is only looked at:
+                then it is not there.
             phase: the task that succeeded; None: the status is only looked at.
         """
         view, before = checkpoint.look(), cls.known(checkpoint, pipeline)
@@ -278,15 +275,15 @@ class PipelineStatus(TableFacts):
         cursor_id, load_part = (None, None) if cursor is None else (cursor.snapshot_id, cursor.load_part)
         facts = TableFacts(cursor_timestamp=None if cursor is None else cursor.timestamp)
         pins = None if phase is None else before.pins
-        if table is not None:
+        if history is not None:
             facts = TableFacts.of(
-                table,
+                history,
                 branch=pipeline.branch,
                 cursor_snapshot_id=cursor_id,
                 cursor_timestamp=facts.cursor_timestamp,
                 is_loading=load_part is not None,
             )
-            pins = Pins.of(table, pipeline.name, view)
+            pins = Pins.of(history, pipeline.name, view)
         elif phase is not None and before.cursor_snapshot_id == cursor_id:
             facts = before
         commit = None if cursor is None else checkpoint.committed(cursor.batch_number)
@@ -334,13 +331,13 @@ class PipelineStatus(TableFacts):
         """
         status: PipelineStatus | None = None
         with _best_effort(places.pipeline):
-            table = None
+            history = None
             if isinstance(places, PipelineSession):
-                table = (places.with_fresh_table() if is_stale else places).table
+                history = (places.with_fresh_table() if is_stale else places).table.history
             # After a takeover the status describes the runs of the new owner.
             if places.checkpoint.other_owner(places.writer) is not None:
                 return None
-            status = cls.now(places.pipeline, places.checkpoint, table, phase=phase, dag_id=dag_id, report=report)
+            status = cls.now(places.pipeline, places.checkpoint, history, phase=phase, dag_id=dag_id, report=report)
             places.checkpoint.put_status(dump_document(status))
         return status
 

@@ -160,7 +160,7 @@ def unpin(arguments: Namespace, screen: Screen) -> None:
     pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
         session = open_session(pipeline)
-        found = pinned_refs(session.table, pipeline.name, session.checkpoint.look())
+        found = pinned_refs(session.table.history, pipeline.name, session.checkpoint.look())
     count, head_id = (0, None) if found is None else (len(found.tagged), found.branch_head_id)
     shown = f"{count:,} tags and a branch of {pipeline.name} in table {pipeline.table}"
     is_dropped = False
@@ -170,7 +170,7 @@ def unpin(arguments: Namespace, screen: Screen) -> None:
         screen.say(f"would drop {shown}")
     elif is_agreed(f"drop {shown}?", yes=arguments.yes):
         with screen.under_way("committing"):
-            found.drop(session.table)
+            found.drop(session.table.pyiceberg)
         is_dropped = True
         screen.say(f"dropped {shown}")
     if found is not None and pipeline.pin:

@@ -18,7 +18,6 @@ from icefloe.cli.screen import Screen
 from icefloe.documents import dump_document
 from icefloe.errors import IcefloeError, UsageError
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.iceberg.history.history import History
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
 
@@ -39,8 +38,8 @@ def _document(pipeline: Pipeline) -> dict[str, object]:
     """The status as it is now, and whether a batch could be planned."""
     session, waits_for = _opened(pipeline)
     checkpoint = (session or places_here(pipeline)).checkpoint
-    table = None if session is None or waits_for is not None else session.table
-    found = PipelineStatus.now(pipeline, checkpoint, table)
+    history = None if session is None or waits_for is not None else session.table.history
+    found = PipelineStatus.now(pipeline, checkpoint, history)
     failure = found.trouble
     shown = {name: value for name, value in json.loads(dump_document(found)).items() if name not in _NOT_SHOWN}
     return {
@@ -57,7 +56,7 @@ def _opened(pipeline: Pipeline) -> tuple[PipelineSession | None, str | None]:
     session = None
     try:
         session = open_session(pipeline)
-        History.of(session.table).head(pipeline.branch)
+        session.table.history.head(pipeline.branch)
     except UnknownTableError as error:
         if pipeline.wait_for_table:
             return session, error.sentence

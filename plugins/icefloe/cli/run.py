@@ -22,7 +22,6 @@ from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.engines.run_batch import BatchRun, run_batch
 from icefloe.errors import UsageError
 from icefloe.flow import Route
-from icefloe.iceberg.history.history import History
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json, time_of_ms
 
@@ -90,10 +89,8 @@ def _left(session: PipelineSession, report: BatchReport | None) -> int:
     """Number of snapshots left, as the run found the table; 0 after a backfill."""
     if report is None or report.backfill_id is not None:
         return 0
-    behind = History.of(session.table).lag(
-        branch=session.pipeline.branch, cursor_snapshot_id=report.batch.up_to_snapshot_id
-    )
-    return behind.snapshots or 0
+    up_to = report.batch.up_to_snapshot_id
+    return session.table.history.lag(branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots or 0
 
 
 def _show(name: str, done: BatchRun, screen: Screen) -> None:

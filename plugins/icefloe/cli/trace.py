@@ -21,7 +21,6 @@ from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
 from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.sink import Sink
@@ -124,7 +123,7 @@ def trace(arguments: Namespace, screen: Screen) -> None:
                 name = session.pipeline.name
                 raise UsageError(f"{name} has no batch yet; run it first", pipeline=name)
             session = session.with_fresh_table()
-            History.of(session.table).require_same(view.cursor.snapshot)
+            session.table.history.require_same(view.cursor.snapshot)
             traced = _Trace(session, view.pipeline.identity, arguments.key)
             document = traced.found(sink, view.cursor.snapshot_id, committed_batches(session))
     # Of changes that are not delivered yet, the batch is a dash.
@@ -169,7 +168,7 @@ class _Trace:
 
     def __init__(self, session: PipelineSession, identity: Identity, given: Sequence[str]) -> None:
         self._session = session
-        latest = History.of(session.table).head(session.pipeline.branch)
+        latest = session.table.history.head(session.pipeline.branch)
         self._head = None if latest is None else latest.snapshot_id
         self._schema = TableSchema.at(session.table.metadata, self._head, after_snapshot_id=None)
         self._identity = identity.named_by(self._schema.columns.find_column_name)
@@ -230,7 +229,7 @@ class _Trace:
             return []
         pipeline = self._session.pipeline
         changes = read_changes(
-            self._session.table,
+            self._session.table.pyiceberg,
             after_snapshot_id,
             up_to_snapshot_id,
             identifier_columns=list(self._identity.columns) or None,

@@ -2,7 +2,7 @@
 
 from pyiceberg.table import Table
 
-__all__ = ["Table", "table_uuid"]
+__all__ = ["Table"]
 
 
 def table_name(table: Table) -> str:

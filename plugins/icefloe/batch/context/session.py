@@ -9,7 +9,7 @@ from icefloe.batch.context.references import BatchReference, Places, Surrounding
 from icefloe.batch.plan_document import plan_url
 from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.checkpoint.records import Cursor, OffsetRecord, Writer
-from icefloe.iceberg.table import Table
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.sinks.change_files import ChangeFiles
@@ -70,7 +70,7 @@ class PipelineSession(PipelinePlaces):
         table: as loaded when the session was opened.
     """
 
-    table: Table
+    table: LoadedTable = field(repr=False)
     requests: Requests = field(default_factory=Requests, repr=False, compare=False)
 
     @classmethod
@@ -86,8 +86,8 @@ class PipelineSession(PipelinePlaces):
     ) -> Self:
         """Loads the table of a pipeline that this release can run."""
         expanded, surroundings = pipeline.expanded(environ), surroundings or Surroundings()
-        table = open_table(expanded, credentials, surroundings)
-        check_pipeline(expanded, table.location())
+        table = LoadedTable(open_table(expanded, credentials, surroundings))
+        check_pipeline(expanded, table.metadata.location)
         return cls(
             pipeline=expanded,
             credentials=credentials,
@@ -103,7 +103,7 @@ class PipelineSession(PipelinePlaces):
         Check a cursor only against a table that was loaded after it. An older table lacks snapshots that other runs
         have delivered since, as if they had expired.
         """
-        return replace(self, table=open_table(self.pipeline, self.credentials, self.surroundings))
+        return replace(self, table=LoadedTable(open_table(self.pipeline, self.credentials, self.surroundings)))
 
     # Kept: a batch asks for it several times, and each time the pipeline file would be checked again.
     @cached_property

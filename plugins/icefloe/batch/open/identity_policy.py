@@ -5,9 +5,9 @@ from typing import Final
 
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import TerminalError, about_key
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.table import Table
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import ChangesOption
 
@@ -16,7 +16,7 @@ __all__ = ["choose_identity", "has_row_ids", "pipeline_identity"]
 _ROW_LINEAGE: Final = 3
 
 
-def has_row_ids(table: Table, changes: ChangesOption) -> bool:
+def has_row_ids(table: LoadedTable, changes: ChangesOption) -> bool:
     """True if row ids can identify rows: in V3 tables, within one step."""
     return table.metadata.format_version >= _ROW_LINEAGE and changes == "each"
 
@@ -51,7 +51,7 @@ def choose_identity(
     return Identity(policy="row_id" if has_row_ids else "none")
 
 
-def pipeline_identity(pipeline: Pipeline, table: Table, schema: TableSchema) -> Identity:
+def pipeline_identity(pipeline: Pipeline, table: LoadedTable, schema: TableSchema) -> Identity:
     """The identity if the pipeline begins now; see `choose_identity`."""
     row_ids = has_row_ids(table, pipeline.computed_changes)
     return choose_identity(pipeline.identifier_columns, schema, table=pipeline.table, has_row_ids=row_ids)

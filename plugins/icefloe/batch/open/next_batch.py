@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from icefloe.batch.context.session import PipelineSession
@@ -14,8 +14,6 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending, OffsetRecord
 from icefloe.errors import ExpandedText, TerminalError, about_key
-from icefloe.iceberg.history.history import History
-from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -47,7 +45,7 @@ class Work:
 
 def find_work(session: PipelineSession) -> Work:
     """Looks for an open batch, an incomplete load, or a branch that has moved, by a few look-ups in the checkpoint."""
-    history = History.of(session.table)
+    history = session.table.history
     head = history.head(session.pipeline.branch)
     head_id = None if head is None else head.snapshot_id
     view = session.checkpoint.look()
@@ -141,15 +139,13 @@ def _change_since(before: Compared, found: "RowFilter", pipeline: Pipeline) -> s
     return None
 
 
-def new_batch(
-    session: PipelineSession, table: LoadedTable, view: CheckpointView, snapshots: SnapshotRange, cores: int
-) -> OffsetRecord:
+def new_batch(session: PipelineSession, view: CheckpointView, snapshots: SnapshotRange, cores: int) -> OffsetRecord:
     """The batch after the cursor of a view. Number, cursor and load part all come from that one look."""
-    pipeline = session.pipeline
+    pipeline, table = session.pipeline, session.table
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     warnings: tuple[str, ...] = ()
     if view.pipeline is None:
-        identity = pipeline_identity(pipeline, session.table, schema)
+        identity = pipeline_identity(pipeline, table, schema)
     else:
         recorded = view.pipeline.identity
         identity, warnings = kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
@@ -213,13 +209,11 @@ def snapshots_left_by_cursor(checkpoint: Checkpoint, cursor: Cursor | None) -> f
     return frozenset(found)
 
 
-def open_backfill(
-    session: PipelineSession, table: LoadedTable, request: RequestedRange
-) -> tuple[PipelineSession, OffsetRecord] | None:
+def open_backfill(session: PipelineSession, request: RequestedRange) -> tuple[PipelineSession, OffsetRecord] | None:
     """The session of the backfill to resume, and its open batch, by one listing at most; None: a new one begins."""
     if request.up_to_snapshot_id is not None or request.up_to_timestamp is not None:
         return None
-    start = start_of(table, request, branch=session.pipeline.branch)
+    start = start_of(session.table, request, branch=session.pipeline.branch)
     for found in session.checkpoint.open_backfills():
         up_to = found.partition("-")[2].partition("-")[0]
         if found == backfill_id(session.table, session.result_configuration, start, up_to):
@@ -241,13 +235,11 @@ class NextBatch:
     """The batch a run works on.
 
     Attributes:
-        session: session whose places the batch uses; a backfill has its own.
-        table: as the range was planned.
+        session: with the places that the batch uses, as a backfill has its own, and the table as it is planned by.
         offset: recorded already when ``is_resumed``.
     """
 
     session: PipelineSession
-    table: LoadedTable = field(repr=False, compare=False)
     offset: OffsetRecord
     is_resumed: bool
 
@@ -272,18 +264,17 @@ def next_batch(session: PipelineSession, *, view: CheckpointView | None = None, 
         if view.checkpoint_id is None:
             refuse_other_coordination(session)
         session, cursor = session.with_fresh_table(), view.cursor
-        table = LoadedTable(session.table)
-        opened = view.opened
+        table, opened = session.table, view.opened
         if opened is not None and opened.ending.is_move:
             # It delivers nothing, and a reset is there for pipelines and tables that have changed.
-            return NextBatch(session=session, table=table, offset=opened, is_resumed=True)
+            return NextBatch(session=session, offset=opened, is_resumed=True)
         if view.pipeline is not None:
             refuse_other_meaning(session, view.pipeline)
         if opened is not None:
             # A reload does not begin at the cursor, whose snapshot may be the reason for it.
             if cursor is not None and opened.spec.after_snapshot_id == cursor.snapshot_id:
                 table.history.require_same(cursor.snapshot)
-            return _resumed(session, table, opened)
+            return _resumed(session, opened)
         pins = None
         if pipeline.pin and view.checkpoint_id is not None:
             pins = PipelinePins.of(table.history, PipelinePins.branch_of(pipeline.name, view.checkpoint_id))
@@ -291,8 +282,8 @@ def next_batch(session: PipelineSession, *, view: CheckpointView | None = None, 
         snapshots = next_range(table, pipeline, cursor, pins=pins, end_at=end_at)
         if snapshots is None:
             return None
-        offset = new_batch(session, table, view, snapshots, cores)
-        return NextBatch(session=session, table=table, offset=offset, is_resumed=False)
+        offset = new_batch(session, view, snapshots, cores)
+        return NextBatch(session=session, offset=offset, is_resumed=False)
 
 
 def requested_batch(session: PipelineSession, request: RequestedRange, *, cores: int = 1) -> NextBatch | None:
@@ -302,10 +293,10 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
     """
     pipeline = session.pipeline
     with pipeline.with_lines():
-        table = LoadedTable(session.table)
-        begun = open_backfill(session, table, request)
+        table = session.table
+        begun = open_backfill(session, request)
         if begun is not None:
-            return _resumed(begun[0], table, begun[1])
+            return _resumed(*begun)
         snapshots = plan_request(
             table,
             request,
@@ -317,7 +308,7 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
         if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id and not snapshots.steps:
             return None
         after, up_to = snapshots.after_snapshot_id, snapshots.up_to_snapshot_id
-        found_id = backfill_id(session.table, session.result_configuration, after, up_to)
+        found_id = backfill_id(table, session.result_configuration, after, up_to)
         backfill = replace(session, backfill_id=found_id)
         view = backfill.checkpoint.look()
         if view.checkpoint_id is None:
@@ -326,14 +317,14 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
         if opened is None and view.backfilled_number is not None:
             opened = backfill.checkpoint.offset(view.backfilled_number)
         if opened is not None:
-            resumed = _resumed(backfill, table, opened)
+            resumed = _resumed(backfill, opened)
             if view.opened is None:
                 table.history.require_same(opened.ending.cursor.snapshot)
             return resumed
-        offset = new_batch(backfill, table, view, snapshots, cores)
-        return NextBatch(session=backfill, table=table, offset=offset, is_resumed=False)
+        offset = new_batch(backfill, view, snapshots, cores)
+        return NextBatch(session=backfill, offset=offset, is_resumed=False)
 
 
-def _resumed(session: PipelineSession, table: LoadedTable, opened: OffsetRecord) -> NextBatch:
+def _resumed(session: PipelineSession, opened: OffsetRecord) -> NextBatch:
     logger.info("%s: resuming batch %d", session.pipeline.name, opened.batch_number)
-    return NextBatch(session=session, table=table, offset=opened, is_resumed=True)
+    return NextBatch(session=session, offset=opened, is_resumed=True)

@@ -17,7 +17,6 @@ from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.history.published import published_passage
 from icefloe.iceberg.scan.steps import SnapshotRange
-from icefloe.iceberg.table import Table, table_uuid
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import CommitGroupsOption, RollbackOption
 
@@ -89,13 +88,13 @@ def plan_request(
 
 
 def backfill_id(
-    table: Table,
+    table: LoadedTable,
     configuration: Mapping[str, object],
     after_snapshot_id: int | None,
     up_to_snapshot_id: int | str | None,
 ) -> str:
     """Id that follows from table, range and result configuration, so that a rerun finds its batch."""
-    meaning = json.dumps([table_uuid(table), configuration], sort_keys=True)
+    meaning = json.dumps([table.uuid, configuration], sort_keys=True)
     digest = hashlib.sha256(meaning.encode()).hexdigest()[:8]
     after = "start" if after_snapshot_id is None else after_snapshot_id
     return f"{after}-{up_to_snapshot_id}-{digest}"

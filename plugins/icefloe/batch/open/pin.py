@@ -9,7 +9,6 @@ from icefloe.errors import IcefloeError
 from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.step import StepKind
-from icefloe.iceberg.table import Table
 
 __all__ = ["pin_pending", "pinned_refs", "try_to_pin"]
 
@@ -22,15 +21,15 @@ def pin_pending(session: PipelineSession) -> None:
     Without ``pin: true`` its pins are let go, if the catalog allows it.
     """
     if not session.pipeline.pin:
-        if PipelinePins.may_exist(History.of(session.table), session.pipeline.name):
+        if PipelinePins.may_exist(session.table.history, session.pipeline.name):
             _try_to_let_go(session)
         return
     view = session.checkpoint.look()
     if view.checkpoint_id is None or (view.cursor is None and view.opened is None):
         return
-    pins = PipelinePins.of(History.of(session.table), PipelinePins.branch_of(session.pipeline.name, view.checkpoint_id))
+    pins = PipelinePins.of(session.table.history, PipelinePins.branch_of(session.pipeline.name, view.checkpoint_id))
     kept = pins.move(
-        session.table,
+        session.table.pyiceberg,
         of_branch=session.pipeline.branch,
         since_id=_since(view),
         further=() if view.opened is None else _snapshots_of(view.opened),
@@ -49,19 +48,19 @@ def try_to_pin(session: PipelineSession) -> None:
         logger.warning("the snapshots that %s needs are not pinned: %s", session.pipeline.name, error)
 
 
-def pinned_refs(table: Table, pipeline: str, view: CheckpointView) -> PipelinePins | None:
+def pinned_refs(history: History, pipeline: str, view: CheckpointView) -> PipelinePins | None:
     """The branch and the tags of a pipeline, by its name; None if there are none."""
     if view.checkpoint_id is None:
         return None
-    found = PipelinePins.of(History.of(table), PipelinePins.branch_of(pipeline, view.checkpoint_id))
+    found = PipelinePins.of(history, PipelinePins.branch_of(pipeline, view.checkpoint_id))
     return found or None
 
 
 def _try_to_let_go(session: PipelineSession) -> None:
     try:
-        found = pinned_refs(session.table, session.pipeline.name, session.checkpoint.look())
+        found = pinned_refs(session.table.history, session.pipeline.name, session.checkpoint.look())
         if found is not None:
-            found.drop(session.table)
+            found.drop(session.table.pyiceberg)
     except IcefloeError as error:
         logger.warning("pin is off, but branch and tags of %s remain: %s", session.pipeline.name, error)
 

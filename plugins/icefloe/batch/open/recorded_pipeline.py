@@ -11,7 +11,6 @@ from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
-from icefloe.iceberg.table import table_uuid
 from icefloe.pipeline.environment import expand
 from icefloe.version import VERSION
 
@@ -78,7 +77,7 @@ def pipeline_record(session: PipelineSession, identity: Identity, *, checkpoint_
         checkpoint_id=checkpoint_id,
         name=session.pipeline.name,
         table=session.pipeline.table,
-        table_uuid=table_uuid(session.table),
+        table_uuid=session.table.uuid,
         table_location=session.table.metadata.location,
         identity=identity,
         result_configuration=session.result_configuration,
@@ -123,10 +122,10 @@ def pipeline_differences(session: PipelineSession, recorded: PipelineRecord) -> 
 
 def _tables(session: PipelineSession, recorded: PipelineRecord) -> tuple[str, str, str]:
     """The recorded and the present table, by uuid, or by location if a table of version 1 has no uuid."""
-    uuid = table_uuid(session.table)
-    if recorded.table_uuid is None or uuid is None:
-        return "location", recorded.table_location, session.table.metadata.location
-    return "uuid", recorded.table_uuid, uuid
+    table = session.table
+    if recorded.table_uuid is None or table.uuid is None:
+        return "location", recorded.table_location, table.metadata.location
+    return "uuid", recorded.table_uuid, table.uuid
 
 
 def _pairs(differences: Sequence[tuple[str, object, object]]) -> str:

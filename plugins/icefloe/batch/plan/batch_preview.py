@@ -13,7 +13,6 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import ChangeColumns
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import IcefloeError
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 
 __all__ = ["BatchPreview", "TableCheck"]
@@ -27,7 +26,7 @@ class TableCheck:
 
     def head_snapshot_id(self) -> int | None:
         """The newest snapshot of the branch; None if it has none."""
-        newest = History.of(self.session.table).head(self.session.pipeline.branch)
+        newest = self.session.table.history.head(self.session.pipeline.branch)
         return None if newest is None else newest.snapshot_id
 
     def schema(self) -> TableSchema:
@@ -97,7 +96,7 @@ class BatchPreview:
         if self.planned.plan.backfill_id is not None:
             return None
         session, up_to = self.batch.session, self.planned.plan.spec.up_to_snapshot_id
-        return History.of(session.table).lag(branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots
+        return session.table.history.lag(branch=session.pipeline.branch, cursor_snapshot_id=up_to).snapshots
 
     def refusal(self) -> str | None:
         """Why a run would not deliver the batch; None if it would."""

@@ -150,9 +150,9 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
     pipeline = session.pipeline
     with pipeline.with_lines():
         if offset.spec.up_to_snapshot_id is not None:
-            batch.table.history.snapshot(offset.spec.up_to_snapshot_id)
-            batch.table.history.require_same(offset.ending.cursor.snapshot)
-        planned = make_plan(batch.table, offset.spec, filter_text=pipeline.filter)
+            session.table.history.snapshot(offset.spec.up_to_snapshot_id)
+            session.table.history.require_same(offset.ending.cursor.snapshot)
+        planned = make_plan(session.table, offset.spec, filter_text=pipeline.filter)
     plan = replace(
         planned.plan,
         pipeline=pipeline.name,

@@ -24,7 +24,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending, OffsetRecord, PipelineRecord
 from icefloe.errors import TransientError
-from icefloe.iceberg.history.history import CursorDistance, History
+from icefloe.iceberg.history.history import CursorDistance
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.units import now_text
 from icefloe.version import VERSION
@@ -86,7 +86,7 @@ class PipelineView:
                 view.cursor,
                 outcome,
                 snapshot_id=snapshot_id,
-                snapshot=History.of(self.session.table).recorded(snapshot_id),
+                snapshot=self.session.table.history.recorded(snapshot_id),
                 has_pipeline=record is not None,
             ),
             pipeline=record,
@@ -136,7 +136,7 @@ class CursorMove:
         if view.pipeline is not None:
             refuse_other_meaning(found.session, view.pipeline)
         cursor_id = None if view.cursor is None else view.cursor.snapshot_id
-        history = History.of(found.session.table)
+        history = found.session.table.history
         is_reused = view.cursor is not None and not history.is_same(view.cursor.snapshot)
         distance = None if is_reused else history.cursor_distance(cursor_id, snapshot_id, branch=pipeline.branch)
         if not is_reused and view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:
@@ -157,7 +157,7 @@ class CursorMove:
         view, fresh = found.view, found.session
         if view.pipeline is None:
             return None
-        head = History.of(fresh.table).head(fresh.pipeline.branch)
+        head = fresh.table.history.head(fresh.pipeline.branch)
         identity = found.chosen_identity(None if head is None else head.snapshot_id)
         differences = pipeline_differences(fresh, view.pipeline)
         if identity != view.pipeline.identity:
@@ -169,7 +169,7 @@ class CursorMove:
             cursor=view.cursor,
             offset=found.offset(BatchOutcome.RESET, None, identity, record),
             differences=differences,
-            rows=History.of(fresh.table).rows_at_head(fresh.pipeline.branch),
+            rows=fresh.table.history.rows_at_head(fresh.pipeline.branch),
             given_up=found.given_up,
         )
 

@@ -134,7 +134,7 @@ class TableState:
         cls, session: PipelineSession, shape: RowShape, snapshot_id: int | None, load_part: LoadPart | None = None
     ) -> Self:
         """The state at a snapshot, or a part of it; None: before the first snapshot, without a row."""
-        table, files = LoadedTable(session.table), ScanPlan(tasks=())
+        table, files = session.table, ScanPlan(tasks=())
         if snapshot_id is not None:
             load = Step.of(StepKind.INITIAL, [snapshot_id], timestamp_ms=0)
             files = ScanPlan.of(table, [replace(load, load_part=load_part)])

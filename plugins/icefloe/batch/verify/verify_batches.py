@@ -18,7 +18,6 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.records import CommitRecord
 from icefloe.errors import TerminalError
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.manifest import Manifest, Part
 from icefloe.storage.store import KeyMissingError
@@ -173,7 +172,7 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
         refuse_other_meaning(session, recorded)
     batches = since_last_load(committed_batches(session), or_move=True)
     for each in batches:
-        History.of(session.table).require_same(each.end.snapshot)
+        session.table.history.require_same(each.end.snapshot)
     if batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None:
         batches = batches[1:]  # it only placed the cursor
     found = VerifyReport(batches=0, changes=0, rows=0, differing_rows=0, sentences=())

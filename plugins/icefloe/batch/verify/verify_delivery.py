@@ -32,7 +32,6 @@ from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import Cursor
 from icefloe.errors import TransientError
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.sink import Sink
 from icefloe.storage.local_folders import on_local_disk, task_folder
@@ -69,7 +68,7 @@ class _Comparison:
     def __init__(
         self, session: PipelineSession, sink: Sink, view: CheckpointView, cursor: Cursor, identity: Identity
     ) -> None:
-        History.of(session.table).require_same(cursor.snapshot)
+        session.table.history.require_same(cursor.snapshot)
         self._session, self._sink, self._position = session, sink, view.position
         self._snapshot_id = cursor.snapshot_id
         self._batches = since_last_load(committed_batches(session), or_move=True)

@@ -64,7 +64,7 @@ class SparkSubmit:
 
     def check_session(self, session: PipelineSession) -> None:
         """Stops a batch whose jobs could not read the table."""
-        urls = {f"the location of {self.pipeline.table}": session.table.location()}
+        urls = {f"the location of {self.pipeline.table}": session.table.metadata.location}
         self.master.check_reach(urls, storage_is_shared=self.pipeline.storage_is_shared)
 
     def run(self, phase: Phase, reference: BatchReference) -> None:

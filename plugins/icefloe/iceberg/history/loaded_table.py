@@ -20,7 +20,7 @@ from icefloe.iceberg.catalog.catalog_errors import decoded_metadata, reading_met
 from icefloe.iceberg.catalog.file_io import FileGoneError, data_file_input, exact, reading_data_file
 from icefloe.iceberg.history.history import MAIN, BranchMove, ExpiredHistoryError, History, is_replace
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, DeleteEntry, EntryStatus, ManifestFile, ManifestReader
-from icefloe.iceberg.table import table_name
+from icefloe.iceberg.table import table_name, table_uuid
 from icefloe.iceberg.unreadable import refuse_encrypted
 from icefloe.storage.requests import map_parallel
 
@@ -181,13 +181,16 @@ class LoadedTable:
     """One version of a table's metadata, handed down through planning so that nothing is read twice.
 
     Attributes:
+        pyiceberg: by which its catalog is asked again.
+        uuid: None if a V1 writer left it out.
         metadata: only this version counts.
         manifests: keeps manifest lists and the entries of delete manifests.
     """
 
     def __init__(self, table: Table) -> None:
-        self._table = table
+        self.pyiceberg = table
         self.name = table_name(table)
+        self.uuid = table_uuid(table)
         refuse_encrypted(table.properties, table=self.name)
         self.metadata = table.metadata
         self.io = exact(table.io)

@@ -14,7 +14,6 @@ from icefloe.batch.context.references import open_table
 from icefloe.batch.status import TableFacts
 from icefloe.documents import dump_document
 from icefloe.iceberg.history.history import History
-from icefloe.iceberg.table import Table
 from icefloe.orchestration.connections import resolve_credentials
 from icefloe.orchestration.page.batch_page import batch_document, runs_by_batch
 from icefloe.orchestration.page.checkpoint_reader import CheckpointReader, DocumentCache, Found, Look
@@ -68,10 +67,10 @@ def as_of_now(status: Found, look: Found) -> Found:
 
 
 def _look(pipeline: Pipeline, status: Mapping[str, Any]) -> dict[str, Any]:
-    expanded, table = _open(pipeline)
+    expanded, history = _open(pipeline)
     cursor = status.get("cursor_snapshot_id")
     facts = TableFacts.of(
-        table,
+        history,
         branch=expanded.branch,
         cursor_snapshot_id=None if cursor is None else int(cursor),
         cursor_timestamp=status.get("cursor_timestamp"),
@@ -108,14 +107,14 @@ def history_document(history: History, branch: str) -> dict[str, Any]:
     }
 
 
-def _open(pipeline: Pipeline) -> tuple[Pipeline, Table]:
+def _open(pipeline: Pipeline) -> tuple[Pipeline, History]:
     expanded = pipeline.expanded(os.environ)
-    return expanded, open_table(expanded, resolve_credentials(expanded))
+    return expanded, History.of(open_table(expanded, resolve_credentials(expanded)))
 
 
 def _load(pipeline: Pipeline) -> dict[str, Any]:
-    expanded, table = _open(pipeline)
-    return history_document(History.of(table), expanded.branch)
+    expanded, history = _open(pipeline)
+    return history_document(history, expanded.branch)
 
 
 _RUNS: Final = 100
