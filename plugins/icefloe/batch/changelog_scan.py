@@ -12,7 +12,7 @@ import pyarrow as pa
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
-from icefloe.batch.open.identity_policy import choose_identity, has_row_ids
+from icefloe.batch.open.column_policies import choose_identity, has_row_ids
 from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.batch.phase_record import Engine, PhaseTally
 from icefloe.batch.plan.make_plan import PlannedBatch, make_plan

@@ -25,15 +25,6 @@ PLAN: Final = "plan.json"
 COALESCE_PLAN: Final = "ranges.json"
 
 
-def plan_url(batch_url: str) -> str:
-    """URL of a batch's plan.
-
-    >>> plan_url("file:///var/icefloe/shuffle/flights/7")
-    'file:///var/icefloe/shuffle/flights/7/plan.json'
-    """
-    return f"{batch_url}/{PLAN}"
-
-
 def split_plan_url(url: str) -> str:
     """Folder of the batch whose plan is at ``url``.
 

@@ -264,6 +264,18 @@ class Checkpoint:
                 return number
         return None
 
+    def snapshots_left_by(self, cursor: Cursor | None) -> frozenset[int]:
+        """Snapshots that the cursor was moved away from by hand, up to the last reset."""
+        found: set[int] = set()
+        while cursor is not None and not cursor.is_beginning and cursor.pipeline_since is not None:
+            offset = self.offset(cursor.pipeline_since)
+            if offset is None or offset.ending.outcome is not BatchOutcome.CURSOR_SET:
+                break
+            cursor = offset.follows
+            if cursor is not None and cursor.snapshot_id is not None:
+                found.add(cursor.snapshot_id)
+        return frozenset(found)
+
     def create_commit(self, record: CommitRecord) -> CommitRecord:
         """Ends a batch and so moves the cursor; returns the record that counts.
 

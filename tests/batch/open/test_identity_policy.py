@@ -2,7 +2,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType
 
-from icefloe.batch.open.identity_policy import choose_identity, kept_identity
+from icefloe.batch.open.column_policies import choose_identity, kept_identity
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.errors import TerminalError
 from icefloe.iceberg.schemas.table_schema import TableSchema

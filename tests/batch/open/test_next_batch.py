@@ -6,6 +6,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from icefloe.batch.open.claim_batch import claim_batch, record_batch
 from icefloe.batch.open.next_batch import NextBatch, find_work, next_batch
 from icefloe.batch.open.next_range import RequestedRange
+from icefloe.batch.open.recorded_pipeline import look_at_checkpoint
 from icefloe.batch.plan.make_plan import plan_of
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError
@@ -33,6 +34,14 @@ def test_an_open_batch_is_resumed_with_exactly_its_range_although_the_table_move
     workshop.require_exact(following.plan, workshop.changes(2))
 
 
+def look(workshop: Workshop) -> NextBatch:
+    """The batch that a run would open now."""
+    session = workshop.session()
+    batch = next_batch(session, look_at_checkpoint(session))
+    assert batch is not None
+    return batch
+
+
 def recorded(batch: NextBatch) -> OffsetRecord:
     """The record of a batch that a run has just planned."""
     return record_batch(claim_batch(batch), plan_digest=plan_of(batch).plan.digest)
@@ -40,11 +49,9 @@ def recorded(batch: NextBatch) -> OffsetRecord:
 
 def test_of_two_runs_that_open_a_batch_at_once_both_work_on_the_first(workshop: Workshop) -> None:
     workshop.append(range(10))
-    slow = next_batch(workshop.session())
+    slow = look(workshop)
     workshop.append(range(10, 20))
-    fast = next_batch(workshop.session())
-    assert slow is not None
-    assert fast is not None
+    fast = look(workshop)
     first = recorded(fast)
     assert replace(first, plan_digest=None) == fast.offset
     assert recorded(slow) == first
@@ -52,8 +59,7 @@ def test_of_two_runs_that_open_a_batch_at_once_both_work_on_the_first(workshop: 
 
 def test_sizes_of_an_open_batch_win_over_edited_ones(workshop: Workshop) -> None:
     workshop.append(range(10))
-    batch = next_batch(workshop.set(shuffle={"partitions": 5}).session())
-    assert batch is not None
+    batch = look(workshop.set(shuffle={"partitions": 5}))
     recorded(batch)
     workshop.set(shuffle={"partitions": 9})
     opened = workshop.open()

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Self, TypeVar
 
 from icefloe.batch.context.references import BatchReference, Places, Surroundings, open_table
-from icefloe.batch.plan_document import plan_url
+from icefloe.batch.plan_document import PLAN
 from icefloe.batch.run_settings import Credentials, RunSettings
 from icefloe.checkpoint.records import Cursor, OffsetRecord, Writer
 from icefloe.iceberg.history.loaded_table import LoadedTable
@@ -54,8 +54,9 @@ class PipelinePlaces(Places):
 
     def reference(self, offset: OffsetRecord) -> BatchReference:
         """The reference for tasks of a batch."""
+        folder_url = batch_url(self.pipeline, offset)
         return BatchReference(
-            plan_url=plan_url(batch_url(self.pipeline, offset)),
+            plan_url=join_url(folder_url, PLAN),
             credentials=self.credentials,
             settings=self.settings,
             surroundings=self.surroundings,

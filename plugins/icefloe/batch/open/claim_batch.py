@@ -10,7 +10,6 @@ from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import TerminalError
-from icefloe.storage.store import join_url
 
 __all__ = ["claim_batch", "claim_places", "fitted_to_sink", "record_batch", "refuse_rows_without_key"]
 
@@ -119,7 +118,7 @@ def claim_places(session: PipelineSession, new_id: str | None) -> str:
 
 def _mark_folder(session: PipelineSession, checkpoint_id: str) -> None:
     written = session.pipeline.as_written
-    folder, url = session.open_storage(join_url(session.pipeline.shuffle_url, checkpoint_id)), session.checkpoint.url
+    folder, url = session.open_storage(session.pipeline.shuffle_url).child(checkpoint_id), session.checkpoint.url
     records = session.open_storage(url) if url.startswith("dynamodb://") else folder
     marker = FolderMarker(
         checkpoint_id=checkpoint_id,

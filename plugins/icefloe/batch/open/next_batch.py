@@ -1,28 +1,26 @@
 """The open batch, or a new one with the next range. Nothing is written here."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.identity_policy import delivered_columns, kept_identity, pipeline_identity
-from icefloe.batch.open.next_range import RequestedRange, backfill_id, is_emptied, next_range, plan_request, start_of
-from icefloe.batch.open.recorded_pipeline import pipeline_differences, refuse_other_coordination, refuse_other_meaning
+from icefloe.batch.open.column_policies import (
+    delivered_columns,
+    filter_columns_of_batch,
+    kept_identity,
+    pipeline_identity,
+)
+from icefloe.batch.open.next_range import RequestedRange, WayAhead, backfill_id, is_emptied, plan_request, start_of
+from icefloe.batch.open.pin import pinned_refs
+from icefloe.batch.open.recorded_pipeline import look_at_checkpoint, pipeline_differences, refuse_other_meaning
 from icefloe.checkpoint.batch_spec import BatchSpec
-from icefloe.checkpoint.log import Checkpoint, CheckpointView
-from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending, OffsetRecord
-from icefloe.errors import ExpandedText, TerminalError, about_key
-from icefloe.iceberg.history.pins import PipelinePins
+from icefloe.checkpoint.log import CheckpointView
+from icefloe.checkpoint.records import BatchOutcome, Ending, OffsetRecord
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.model import ChangesPlace, Pipeline
+from icefloe.pipeline.model import ChangesPlace
 from icefloe.units import now_text
 from icefloe.version import VERSION
-
-if TYPE_CHECKING:
-    from icefloe.iceberg.filters.row_filter import RowFilter
 
 __all__ = ["NextBatch", "Work", "find_work", "next_batch", "requested_batch"]
 
@@ -66,77 +64,6 @@ def find_work(session: PipelineSession) -> Work:
             # Readers may have seen other states meanwhile.
             has_new = history.came_to_head_ms(session.pipeline.branch) not in (None, cursor.made_current_at_ms)
     return Work(has_open_batch=view.opened is not None, has_new_snapshot=has_new, head_snapshot_id=head_id)
-
-
-_KEY: Final = "filter_columns"
-
-Compared = Sequence[Sequence[object]]
-"""Field id and type of each column that a filter names, in the order of the names."""
-
-
-def filter_columns_of_batch(
-    session: PipelineSession, view: CheckpointView, schema: TableSchema, *, after_snapshot_id: int | None
-) -> Mapping[str, object]:
-    """Columns of the filter for the record of a batch; `TerminalError` if it would sort delivered rows otherwise."""
-    pipeline = session.pipeline
-    if pipeline.filter is None:
-        return {}
-    found = _parsed(pipeline, schema)
-    if after_snapshot_id is not None and view.cursor is not None and not view.cursor.is_beginning:
-        change = _change_since(_compared_before(session, view.cursor, after_snapshot_id), found, pipeline)
-        if change is not None:
-            raise TerminalError(
-                f"pipeline {pipeline.name} has filtered rows of table {pipeline.table} by {change} by icefloe reset "
-                f"{pipeline.name}",
-                table=pipeline.table,
-                key="filter",
-            )
-    return {_KEY: _compared(found)}
-
-
-def _parsed(pipeline: Pipeline, schema: TableSchema) -> "RowFilter":
-    from icefloe.iceberg.filters.row_filter import RowFilter  # not needed without a filter
-
-    with about_key("filter"):
-        return RowFilter.parse(
-            str(pipeline.filter), schema.columns, table=pipeline.table, written=pipeline.as_written.filter
-        )
-
-
-def _compared(row_filter: "RowFilter") -> Compared:
-    fields = [row_filter.named[name] for name in sorted(row_filter.named)]
-    return [[field.field_id, str(field.field_type)] for field in fields]
-
-
-def _compared_before(session: PipelineSession, cursor: Cursor, snapshot_id: int) -> Compared:
-    """By the record of the batch before or, if that only moved the cursor, by the schema of its snapshot."""
-    offset, metadata = session.checkpoint.offset(cursor.batch_number), session.table.metadata
-    recorded = None if offset is None else offset.result_configuration.get(_KEY)
-    if isinstance(recorded, list):
-        return recorded
-    # None if the snapshot has expired, or if the filter did not fit then.
-    with suppress(TerminalError):
-        if metadata.snapshot_by_id(snapshot_id) is not None:
-            return _compared(_parsed(session.pipeline, TableSchema.at(metadata, snapshot_id)))
-    return []
-
-
-def _change_since(before: Compared, found: "RowFilter", pipeline: Pipeline) -> str | None:
-    """A column, its change and the way out, if its name is another column's now or its numbers compare otherwise."""
-    given = ExpandedText.of(str(pipeline.filter), pipeline.as_written.filter)
-    for name, (was_id, was), (now_id, now) in zip(sorted(found.named), before, _compared(found), strict=False):
-        column = f"column {name!r}" if given.says(name) else f"a column made of {given.references}"
-        if was_id != now_id:
-            return (
-                f"{column} since its first batch, but it is another column now, and rows that were delivered are "
-                "judged by other values; restore the column's name, or start over"
-            )
-        if {was, now} == {"float", "double"} and (now == "float" or found.rounds(name)):
-            return (
-                f"{column} since its first batch, but it was a {was} and is a {now} now; no float equals the number "
-                "that it is compared with; start over"
-            )
-    return None
 
 
 def new_batch(session: PipelineSession, view: CheckpointView, snapshots: SnapshotRange, cores: int) -> OffsetRecord:
@@ -195,20 +122,6 @@ def new_batch(session: PipelineSession, view: CheckpointView, snapshots: Snapsho
     )
 
 
-def snapshots_left_by_cursor(checkpoint: Checkpoint, cursor: Cursor | None) -> frozenset[int]:
-    """Snapshots that the cursor was moved away from: each batch has to end there."""
-    # A batch over the way back and what is new would show a row that changed and changed back as unchanged.
-    found: set[int] = set()
-    while cursor is not None and not cursor.is_beginning and cursor.pipeline_since is not None:
-        offset = checkpoint.offset(cursor.pipeline_since)
-        if offset is None or offset.ending.outcome is not BatchOutcome.CURSOR_SET:
-            break
-        cursor = offset.follows
-        if cursor is not None and cursor.snapshot_id is not None:
-            found.add(cursor.snapshot_id)
-    return frozenset(found)
-
-
 def open_backfill(session: PipelineSession, request: RequestedRange) -> tuple[PipelineSession, OffsetRecord] | None:
     """The session of the backfill to resume, and its open batch, by one listing at most; None: a new one begins."""
     if request.up_to_snapshot_id is not None or request.up_to_timestamp is not None:
@@ -244,13 +157,13 @@ class NextBatch:
     is_resumed: bool
 
 
-def next_batch(session: PipelineSession, *, view: CheckpointView | None = None, cores: int = 1) -> NextBatch | None:
+def next_batch(session: PipelineSession, view: CheckpointView, *, cores: int = 1) -> NextBatch | None:
     """The batch to work on: the open one with exactly its range, or the next one; None if there is nothing to do.
 
     Nothing is written: `record_batch` does.
 
     Args:
-        view: a look at the checkpoint; None: a new one.
+        view: the checkpoint. The table is loaded after it: the cursor's snapshot is then in it, or gone for good.
         cores: number of tasks that run at once.
 
     Raises:
@@ -259,10 +172,6 @@ def next_batch(session: PipelineSession, *, view: CheckpointView | None = None, 
     """
     pipeline = session.pipeline
     with pipeline.with_lines():
-        # The look comes before the table: the cursor's snapshot is then in the table, or is gone for good.
-        view = view or session.checkpoint.look()
-        if view.checkpoint_id is None:
-            refuse_other_coordination(session)
         session, cursor = session.with_fresh_table(), view.cursor
         table, opened = session.table, view.opened
         if opened is not None and opened.ending.is_move:
@@ -275,11 +184,15 @@ def next_batch(session: PipelineSession, *, view: CheckpointView | None = None, 
             if cursor is not None and opened.spec.after_snapshot_id == cursor.snapshot_id:
                 table.history.require_same(cursor.snapshot)
             return _resumed(session, opened)
-        pins = None
-        if pipeline.pin and view.checkpoint_id is not None:
-            pins = PipelinePins.of(table.history, PipelinePins.branch_of(pipeline.name, view.checkpoint_id))
-        end_at = snapshots_left_by_cursor(session.checkpoint, view.cursor)
-        snapshots = next_range(table, pipeline, cursor, pins=pins, end_at=end_at)
+        way = WayAhead(
+            table=table,
+            pipeline=pipeline,
+            cursor=None if cursor is None or cursor.is_beginning else cursor,
+            # A batch over a way back and what is new would show a row that changed and changed back as unchanged.
+            end_at=session.checkpoint.snapshots_left_by(cursor),
+            pins=pinned_refs(table.history, pipeline.name, view) if pipeline.pin else None,
+        )
+        snapshots = way.next_range()
         if snapshots is None:
             return None
         offset = new_batch(session, view, snapshots, cores)
@@ -310,9 +223,7 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
         after, up_to = snapshots.after_snapshot_id, snapshots.up_to_snapshot_id
         found_id = backfill_id(table, session.result_configuration, after, up_to)
         backfill = replace(session, backfill_id=found_id)
-        view = backfill.checkpoint.look()
-        if view.checkpoint_id is None:
-            refuse_other_coordination(backfill)
+        view = look_at_checkpoint(backfill)
         opened = view.opened
         if opened is None and view.backfilled_number is not None:
             opened = backfill.checkpoint.offset(view.backfilled_number)

@@ -100,144 +100,145 @@ def backfill_id(
     return f"{after}-{up_to_snapshot_id}-{digest}"
 
 
-def passage_after_cursor(table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None) -> Passage:
-    """All snapshots from the cursor to the head, or the load."""
-    branch, on_rollback = pipeline.branch, pipeline.on_rollback
-    after_snapshot_id = None if cursor is None else cursor.snapshot_id
-    is_tag = table.history.is_tag(branch)
-    if pipeline.follows_log:
-        return published_passage(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayAhead:
+    """The way of a pipeline from its cursor on.
+
+    Attributes:
+        cursor: None: it begins with the initial load.
+        pins: None: nothing is pinned.
+        end_at: snapshots at which a batch has to end.
+    """
+
+    table: LoadedTable
+    pipeline: Pipeline
+    cursor: Cursor | None
+    pins: PipelinePins | None = None
+    end_at: Collection[int] = ()
+
+    def next_range(self) -> SnapshotRange | None:
+        """The range of the next batch; None if the branch or tag has not moved, or was emptied.
+
+        A bound of a batch ends the range, but never inside a commit: the first commit is taken whatever its size. A
+        load is cut between data files, and the next batches go on with it, at its snapshot.
+
+        Raises:
+            ExpiredHistoryError: ``on_gap`` is ``fail``, and the snapshot of the cursor or of an incomplete load
+                expired.
+        """
+        table, pipeline, cursor = self.table, self.pipeline, self.cursor
+        if cursor is None and pipeline.initial_load == "from_now":
+            return replace(SnapshotRange.of_passage(self._load(), table), steps=())
+        gap_warning: str | None = None
+        try:
+            table.history.require_same(None if cursor is None else cursor.snapshot)
+            if cursor is not None and cursor.load_part is not None and cursor.snapshot_id is not None:
+                return SnapshotRange.next_part(
+                    table, cursor.load_part, snapshot_id=cursor.snapshot_id, max_bytes=pipeline.max_bytes_per_batch,
+                    made_current_at_ms=cursor.made_current_at_ms,
+                )  # fmt: skip
+            if is_emptied(table.history, pipeline, cursor):
+                logger.warning(
+                    "%s: branch %r of table %s has no snapshot any more: the next commit delivers the difference",
+                    pipeline.name, pipeline.branch, table.name,
+                )  # fmt: skip
+                return None
+            passage = self._passage().up_to_first_of(self.end_at)
+        except ExpiredHistoryError as gap:
+            # Before the gap, the range goes as far as the pins hold the history.
+            passage, gap_warning = self._passage_at(gap)
+            logger.warning("%s: %s", pipeline.name, gap_warning)
+        if gap_warning is None and passage.is_empty:
+            return None
+        snapshots = SnapshotRange.first_of(
+            passage,
             table,
+            commit_groups=pipeline.commit_groups,
+            max_steps=pipeline.max_steps_per_batch,
+            max_bytes=pipeline.max_bytes_per_batch,
+        )
+        if gap_warning is None:
+            return snapshots
+        is_reload = passage.after_snapshot_id is None
+        return replace(snapshots, warnings=(gap_warning, *snapshots.warnings), is_reload=is_reload)
+
+    def _passage(self) -> Passage:
+        """All snapshots from the cursor to the head, or the load."""
+        branch, on_rollback = self.pipeline.branch, self.pipeline.on_rollback
+        after_snapshot_id = None if self.cursor is None else self.cursor.snapshot_id
+        is_tag = self.table.history.is_tag(branch)
+        if self.pipeline.follows_log:
+            return published_passage(
+                self.table,
+                branch=branch,
+                after_snapshot_id=after_snapshot_id,
+                made_current_at_ms=None if self.cursor is None else self.cursor.made_current_at_ms,
+                is_load=self.pipeline.initial_load == "full",
+                on_rollback=on_rollback,
+            )
+        if is_tag and after_snapshot_id is not None:
+            return Passage.of_tag(self.table, tag=branch, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
+        load: Literal["changes", "full", "from_earliest"] = "changes"
+        if self.cursor is None:
+            load = "from_earliest" if self.pipeline.initial_load == "from_earliest" and not is_tag else "full"
+        return Passage.find(
+            self.table,
             branch=branch,
             after_snapshot_id=after_snapshot_id,
-            made_current_at_ms=None if cursor is None else cursor.made_current_at_ms,
-            is_load=pipeline.initial_load == "full",
+            after_was_head=True,
+            load=load,
             on_rollback=on_rollback,
         )
-    if is_tag and after_snapshot_id is not None:
-        return Passage.of_tag(table, tag=branch, after_snapshot_id=after_snapshot_id, on_rollback=on_rollback)
-    load: Literal["changes", "full", "from_earliest"] = "changes"
-    if cursor is None:
-        load = "from_earliest" if pipeline.initial_load == "from_earliest" and not is_tag else "full"
-    return Passage.find(
-        table,
-        branch=branch,
-        after_snapshot_id=after_snapshot_id,
-        after_was_head=True,
-        load=load,
-        on_rollback=on_rollback,
-    )
 
-
-def passage_at_gap(
-    gap: ExpiredHistoryError, table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PipelinePins | None
-) -> tuple[Passage, str]:
-    """The passage up to a gap, as far as pins hold it, and a warning; after that a full load, if ``on_gap`` allows."""
-    passage = _up_to_pins(table, pipeline, cursor, pins)
-    if passage is not None:
-        return passage, (
-            f"table {table.name} has lost changes after snapshot {passage.up_to_snapshot_id}, the last one that is "
-            "pinned: they expired before a run saw them; batches go on up to it, and then on_gap: "
-            f"{pipeline.on_gap} decides"
+    def _passage_at(self, gap: ExpiredHistoryError) -> tuple[Passage, str]:
+        """The passage as far as pins hold it, and a warning; after that a full load, if ``on_gap`` allows."""
+        passage, pipeline = self._passage_to_pins(), self.pipeline
+        if passage is not None:
+            return passage, (
+                f"table {self.table.name} has lost changes after snapshot {passage.up_to_snapshot_id}, the last one "
+                "that is pinned: they expired before a run saw them; batches go on up to it, and then on_gap: "
+                f"{pipeline.on_gap} decides"
+            )
+        if pipeline.on_gap == "fail":
+            raise gap.restated(
+                f"{gap.sentence}; set on_gap: reload to deliver every row again, or start over by icefloe reset "
+                f"{pipeline.name}",
+            ) from gap
+        return self._load(), (
+            f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, and rows deleted "
+            "since are not delivered as DELETE; a consumer must drop its rows of the earlier batches"
         )
-    if pipeline.on_gap == "fail":
-        raise gap.restated(
-            f"{gap.sentence}; set on_gap: reload to deliver every row again, or start over by icefloe reset "
-            f"{pipeline.name}",
-        ) from gap
-    return loading_passage(table, pipeline), (
-        f"{gap.sentence}; the table was loaded again (on_gap: reload): every row is an INSERT, and rows deleted "
-        "since are not delivered as DELETE; a consumer must drop its rows of the earlier batches"
-    )
 
+    def _load(self) -> Passage:
+        """A landing on the head."""
+        if self.pipeline.follows_log:
+            return published_passage(self.table, branch=self.pipeline.branch, after_snapshot_id=None, is_load=True)
+        return Passage.find(self.table, branch=self.pipeline.branch, load="full")
 
-def loading_passage(table: LoadedTable, pipeline: Pipeline) -> Passage:
-    """A landing on the head."""
-    if pipeline.follows_log:
-        return published_passage(table, branch=pipeline.branch, after_snapshot_id=None, is_load=True)
-    return Passage.find(table, branch=pipeline.branch, load="full")
-
-
-def _up_to_pins(
-    table: LoadedTable, pipeline: Pipeline, cursor: Cursor | None, pins: PipelinePins | None
-) -> Passage | None:
-    """To the last pinned snapshot; None if nothing is pinned, or if it is delivered."""
-    # A tag is a state without a history, and a load reads one snapshot: pins that hold their start hold all of it.
-    if pins is None or cursor is None or cursor.snapshot_id is None or cursor.load_part is not None:
-        return None
-    if table.history.is_tag(pipeline.branch) or pipeline.follows_log:
-        return None
-    end_id = pins.end_after(cursor.snapshot_id, table.history)
-    if end_id is None:
-        return None
-    try:
-        table.history.require_same(cursor.snapshot)
-        return Passage.find(
-            table,
-            branch=pipeline.branch,
-            after_snapshot_id=cursor.snapshot_id,
-            up_to_snapshot_id=end_id,
-            was_head=True,
-            after_was_head=True,
-            on_rollback=pipeline.on_rollback,
-        )
-    except (ExpiredHistoryError, NotAnAncestorError):
-        return None
-
-
-def next_range(
-    table: LoadedTable,
-    pipeline: Pipeline,
-    cursor: Cursor | None,
-    *,
-    pins: PipelinePins | None = None,
-    end_at: Collection[int] = (),
-) -> SnapshotRange | None:
-    """The range after the cursor, or of the initial load; None if the branch or tag has not moved, or was emptied.
-
-    A bound of a batch ends the range, but never inside a commit: the first commit is taken whatever its size. A load is
-    cut between data files, and the next batches go on with it, at its snapshot.
-
-    Raises:
-        ExpiredHistoryError: ``on_gap`` is ``fail``, and the snapshot of the cursor or of an incomplete load expired.
-    """
-    # A beginning leads to the initial load, as None does.
-    if cursor is not None and cursor.is_beginning:
-        cursor = None
-    if cursor is None and pipeline.initial_load == "from_now":
-        return replace(SnapshotRange.of_passage(loading_passage(table, pipeline), table), steps=())
-    gap_warning: str | None = None
-    try:
-        table.history.require_same(None if cursor is None else cursor.snapshot)
-        if cursor is not None and cursor.load_part is not None and cursor.snapshot_id is not None:
-            return SnapshotRange.next_part(
-                table, cursor.load_part, snapshot_id=cursor.snapshot_id, max_bytes=pipeline.max_bytes_per_batch,
-                made_current_at_ms=cursor.made_current_at_ms,
-            )  # fmt: skip
-        if is_emptied(table.history, pipeline, cursor):
-            logger.warning(
-                "%s: branch %r of table %s has no snapshot any more: the next commit delivers the difference",
-                pipeline.name, pipeline.branch, table.name,
-            )  # fmt: skip
+    def _passage_to_pins(self) -> Passage | None:
+        """To the last pinned snapshot; None if nothing is pinned, or if it is delivered."""
+        history, pipeline, cursor = self.table.history, self.pipeline, self.cursor
+        # A tag is a state without a history, and a load reads one snapshot: pins that hold their start hold all of it.
+        if self.pins is None or cursor is None or cursor.snapshot_id is None or cursor.load_part is not None:
             return None
-        passage = passage_after_cursor(table, pipeline, cursor).up_to_first_of(end_at)
-    except ExpiredHistoryError as gap:
-        # Before the gap, the range goes as far as the pins hold the history.
-        passage, gap_warning = passage_at_gap(gap, table, pipeline, cursor, pins)
-        logger.warning("%s: %s", pipeline.name, gap_warning)
-    if gap_warning is None and passage.is_empty:
-        return None
-    snapshots = SnapshotRange.first_of(
-        passage,
-        table,
-        commit_groups=pipeline.commit_groups,
-        max_steps=pipeline.max_steps_per_batch,
-        max_bytes=pipeline.max_bytes_per_batch,
-    )
-    if gap_warning is None:
-        return snapshots
-    is_reload = passage.after_snapshot_id is None
-    return replace(snapshots, warnings=(gap_warning, *snapshots.warnings), is_reload=is_reload)
+        if history.is_tag(pipeline.branch) or pipeline.follows_log:
+            return None
+        end_id = self.pins.end_after(cursor.snapshot_id, history)
+        if end_id is None:
+            return None
+        try:
+            history.require_same(cursor.snapshot)
+            return Passage.find(
+                self.table,
+                branch=pipeline.branch,
+                after_snapshot_id=cursor.snapshot_id,
+                up_to_snapshot_id=end_id,
+                was_head=True,
+                after_was_head=True,
+                on_rollback=pipeline.on_rollback,
+            )
+        except (ExpiredHistoryError, NotAnAncestorError):
+            return None
 
 
 def is_emptied(history: History, pipeline: Pipeline, cursor: Cursor | None) -> bool:

@@ -9,34 +9,43 @@ from typing import Any
 from icefloe.batch.context.batch_folder import MARKER, FolderMarker
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.checkpoint.batch_spec import Identity
+from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import OffsetRecord, PipelineRecord
 from icefloe.errors import TerminalError
 from icefloe.pipeline.environment import expand
 from icefloe.version import VERSION
 
 __all__ = [
+    "look_at_checkpoint",
     "pipeline_differences",
     "pipeline_record",
     "record_pipeline",
-    "refuse_other_coordination",
     "refuse_other_meaning",
 ]
 
 logger = logging.getLogger(__name__)
 
 
+def look_at_checkpoint(places: PipelinePlaces) -> CheckpointView:
+    """The checkpoint now; `TerminalError` if it looks empty only because its coordination table is missing."""
+    view = places.checkpoint.look()
+    if view.checkpoint_id is None:
+        refuse_other_coordination(places)
+    return view
+
+
 def refuse_other_coordination(places: PipelinePlaces) -> None:
-    """Stops a pipeline whose checkpoint looks empty only because its coordination table is missing.
+    """Stops a pipeline whose checkpoint is in another table.
 
     ``coordination`` may be edited, or name a table of another region or account. The pipeline would deliver everything
     again. The markers of shuffle folders are objects, so they are found without the table.
     """
-    pipeline, now = places.pipeline, _name(places.pipeline.coordination)
-    own_url = places.settings.checkpoint_url
+    pipeline, own_url = places.pipeline, places.settings.checkpoint_url
+    now = (pipeline.coordination or "").removesuffix("/")
     for marker in _markers(places):
-        if expand(marker.checkpoint_url, os.environ) != own_url:
+        url, named = expand([marker.checkpoint_url, (marker.coordination or "").removesuffix("/")], os.environ)
+        if url != own_url:
             continue
-        named = _name(marker.coordination)
         if named not in ("", now):
             raise TerminalError(
                 f"the checkpoint {own_url} of pipeline {pipeline.name} is in {named}, but coordination is "
@@ -65,10 +74,6 @@ def _markers(places: PipelinePlaces) -> Iterator[FolderMarker]:
             marker = FolderMarker.load(shuffle.child(folder))
             if marker is not None:
                 yield marker
-
-
-def _name(url: str | None) -> str:
-    return "" if url is None else str(expand(url, os.environ)).removesuffix("/")
 
 
 def pipeline_record(session: PipelineSession, identity: Identity, *, checkpoint_id: str) -> PipelineRecord:

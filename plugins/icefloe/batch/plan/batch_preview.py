@@ -5,9 +5,10 @@ from typing import Self
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.claim_batch import fitted_to_sink, refuse_rows_without_key
-from icefloe.batch.open.identity_policy import pipeline_identity
+from icefloe.batch.open.column_policies import pipeline_identity
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.next_range import RequestedRange
+from icefloe.batch.open.recorded_pipeline import look_at_checkpoint
 from icefloe.batch.plan.make_plan import PlannedBatch, plan_of, refuse_excessive_scan
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.changes.columns import ChangeColumns
@@ -35,7 +36,7 @@ class TableCheck:
 
     def next_batch_number(self) -> int | None:
         """Number of the batch that a run would open or resume; None if there is nothing to do."""
-        batch = next_batch(self.session)
+        batch = next_batch(self.session, look_at_checkpoint(self.session))
         if batch is None:
             return None
         fitted_to_sink(batch)
@@ -81,7 +82,10 @@ class BatchPreview:
     @classmethod
     def of(cls, session: PipelineSession, request: RequestedRange | None, *, cores: int) -> Self | str:
         """Plans the batch that a run would deliver, or says why it would deliver none."""
-        batch = next_batch(session, cores=cores) if request is None else requested_batch(session, request, cores=cores)
+        if request is None:
+            batch = next_batch(session, look_at_checkpoint(session), cores=cores)
+        else:
+            batch = requested_batch(session, request, cores=cores)
         if batch is None:
             return "nothing to do"
         if not batch.is_resumed:

@@ -13,6 +13,7 @@ from icefloe.batch.open.claim_batch import claim_batch, record_batch
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
 from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.open.pin import pin_pending, try_to_pin
+from icefloe.batch.open.recorded_pipeline import look_at_checkpoint
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.plan.make_plan import PlannedBatch, load_own_plan, plan_of, refuse_excessive_scan, refuse_other_plan
 from icefloe.batch.plan_document import PLAN, Plan, put_map_tasks, tasks_key
@@ -128,13 +129,13 @@ def _open_next(session: PipelineSession, cores: int) -> OpenedBatch:
     """After an error it looks again if another run moved the checkpoint while this one was stopped."""
     name, checkpoint = session.pipeline.name, session.checkpoint
     for _ in range(_LOOKS):
-        view = checkpoint.look()
+        view = look_at_checkpoint(session)
         if session.takes_over and view.pipeline is not None:
             checkpoint.claim_for(session.writer, takes_over=True, new_id=view.checkpoint_id)
         if complete_unfinished_end(session, view) is not None:
             continue
         try:
-            batch = next_batch(session, view=view, cores=cores)
+            batch = next_batch(session, view, cores=cores)
             opened = _nothing_to_do(session) if batch is None else _planned(batch)
         except IcefloeError as error:
             # An error of an outdated view is no error of the pipeline: a plan that is gone, a batch that is closed.

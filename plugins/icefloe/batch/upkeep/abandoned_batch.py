@@ -6,7 +6,7 @@ from typing import Final, Self
 from icefloe.batch.context.end_batch import BatchEnd, try_to_show_ends
 from icefloe.batch.context.session import PipelinePlaces
 from icefloe.batch.deliver.commit_batch import try_to_clean_up
-from icefloe.batch.open.recorded_pipeline import refuse_other_coordination
+from icefloe.batch.open.recorded_pipeline import look_at_checkpoint
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus
 from icefloe.checkpoint.log import CheckpointView
@@ -67,16 +67,12 @@ class AbandonedBatch(BatchEnd):
             BatchStateError: the open batch only moves the cursor, or the sink may hold a part of it.
             TerminalError: its changes or the checkpoint are elsewhere than the pipeline file says.
         """
-        view, pipeline = places.checkpoint.look(), places.pipeline
+        view, pipeline = look_at_checkpoint(places), places.pipeline
         opened, name = view.opened, pipeline.name
-        if view.checkpoint_id is None:
-            refuse_other_coordination(places)
-            if places.backfill_id is not None:
-                known = {
-                    each.key.split("/")[1] for each in places.open_storage(pipeline.checkpoint_url).list("backfills")
-                }
-                listed = f"it has {', '.join(sorted(known)[-_MOST_NAMED:])}" if known else "it has none"
-                raise TerminalError(f"pipeline {name} has no backfill {places.backfill_id}: {listed}; correct the ID")
+        if view.checkpoint_id is None and places.backfill_id is not None:
+            known = {each.key.split("/")[1] for each in places.open_storage(pipeline.checkpoint_url).list("backfills")}
+            listed = f"it has {', '.join(sorted(known)[-_MOST_NAMED:])}" if known else "it has none"
+            raise TerminalError(f"pipeline {name} has no backfill {places.backfill_id}: {listed}; correct the ID")
         if opened is None:
             return None
         number = opened.batch_number

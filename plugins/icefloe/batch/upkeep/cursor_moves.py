@@ -10,12 +10,12 @@ from typing import Self
 from icefloe.batch.context.end_batch import BatchEnd, complete_unfinished_end
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open.claim_batch import claim_places
-from icefloe.batch.open.identity_policy import pipeline_identity
+from icefloe.batch.open.column_policies import pipeline_identity
 from icefloe.batch.open.recorded_pipeline import (
+    look_at_checkpoint,
     pipeline_differences,
     pipeline_record,
     record_pipeline,
-    refuse_other_coordination,
     refuse_other_meaning,
 )
 from icefloe.batch.status import PipelineStatus
@@ -43,9 +43,7 @@ class PipelineView:
     @classmethod
     def of(cls, session: PipelineSession, *, gives_up: bool = False) -> "PipelineView":
         """`BatchStateError` if a batch is open, except a half-delivered one that the caller gives up."""
-        view = session.checkpoint.look()
-        if view.checkpoint_id is None:
-            refuse_other_coordination(session)
+        view = look_at_checkpoint(session)
         given_up = AbandonedBatch.half_delivered(session, view) if gives_up else None
         if given_up is not None:
             view = replace(view, cursor=given_up.ending.cursor, opened=None)
@@ -142,7 +140,7 @@ class CursorMove:
         if not is_reused and view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:
             return None
         identity = found.chosen_identity(snapshot_id) if view.pipeline is None else view.pipeline.identity
-        # The cursors after a move name it if it has the record of the pipeline; see `snapshots_left_by_cursor`.
+        # The cursors after a move name it if it has the record of the pipeline; see `snapshots_left_by`.
         record = view.pipeline if pipeline.delivers else None
         offset = found.offset(BatchOutcome.CURSOR_SET, snapshot_id, identity, record)
         return cls(cursor=view.cursor, distance=distance, offset=offset)

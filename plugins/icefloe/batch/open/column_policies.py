@@ -1,15 +1,22 @@
-"""The identity of rows: the columns that make two rows the same row."""
+"""The columns that identify, deliver and filter rows; what an earlier batch used them for stays."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
+from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.batch_spec import Identity
-from icefloe.errors import TerminalError, about_key
+from icefloe.checkpoint.log import CheckpointView
+from icefloe.checkpoint.records import Cursor
+from icefloe.errors import ExpandedText, TerminalError, about_key
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import ChangesOption
+
+if TYPE_CHECKING:
+    from icefloe.iceberg.filters.row_filter import RowFilter
 
 __all__ = ["choose_identity", "has_row_ids", "pipeline_identity"]
 
@@ -107,3 +114,74 @@ def _field_ids(columns: Sequence[str], schema: TableSchema) -> tuple[int, ...]:
 
 def _named(columns: Sequence[str]) -> str:
     return ", ".join(columns) or "none"
+
+
+_KEY: Final = "filter_columns"
+
+Compared = Sequence[Sequence[object]]
+"""Field id and type of each column that a filter names, in the order of the names."""
+
+
+def filter_columns_of_batch(
+    session: PipelineSession, view: CheckpointView, schema: TableSchema, *, after_snapshot_id: int | None
+) -> Mapping[str, object]:
+    """Columns of the filter for the record of a batch; `TerminalError` if it would sort delivered rows otherwise."""
+    pipeline = session.pipeline
+    if pipeline.filter is None:
+        return {}
+    found = _parsed(pipeline, schema)
+    if after_snapshot_id is not None and view.cursor is not None and not view.cursor.is_beginning:
+        change = _change_since(_compared_before(session, view.cursor, after_snapshot_id), found, pipeline)
+        if change is not None:
+            raise TerminalError(
+                f"pipeline {pipeline.name} has filtered rows of table {pipeline.table} by {change} by icefloe reset "
+                f"{pipeline.name}",
+                table=pipeline.table,
+                key="filter",
+            )
+    return {_KEY: _compared(found)}
+
+
+def _parsed(pipeline: Pipeline, schema: TableSchema) -> "RowFilter":
+    from icefloe.iceberg.filters.row_filter import RowFilter  # not needed without a filter
+
+    with about_key("filter"):
+        return RowFilter.parse(
+            str(pipeline.filter), schema.columns, table=pipeline.table, written=pipeline.as_written.filter
+        )
+
+
+def _compared(row_filter: "RowFilter") -> Compared:
+    fields = [row_filter.named[name] for name in sorted(row_filter.named)]
+    return [[field.field_id, str(field.field_type)] for field in fields]
+
+
+def _compared_before(session: PipelineSession, cursor: Cursor, snapshot_id: int) -> Compared:
+    """By the record of the batch before or, if that only moved the cursor, by the schema of its snapshot."""
+    offset, metadata = session.checkpoint.offset(cursor.batch_number), session.table.metadata
+    recorded = None if offset is None else offset.result_configuration.get(_KEY)
+    if isinstance(recorded, list):
+        return recorded
+    # None if the snapshot has expired, or if the filter did not fit then.
+    with suppress(TerminalError):
+        if metadata.snapshot_by_id(snapshot_id) is not None:
+            return _compared(_parsed(session.pipeline, TableSchema.at(metadata, snapshot_id)))
+    return []
+
+
+def _change_since(before: Compared, found: "RowFilter", pipeline: Pipeline) -> str | None:
+    """A column, its change and the way out, if its name is another column's now or its numbers compare otherwise."""
+    given = ExpandedText.of(str(pipeline.filter), pipeline.as_written.filter)
+    for name, (was_id, was), (now_id, now) in zip(sorted(found.named), before, _compared(found), strict=False):
+        column = f"column {name!r}" if given.says(name) else f"a column made of {given.references}"
+        if was_id != now_id:
+            return (
+                f"{column} since its first batch, but it is another column now, and rows that were delivered are "
+                "judged by other values; restore the column's name, or start over"
+            )
+        if {was, now} == {"float", "double"} and (now == "float" or found.rounds(name)):
+            return (
+                f"{column} since its first batch, but it was a {was} and is a {now} now; no float equals the number "
+                "that it is compared with; start over"
+            )
+    return None
