@@ -23,10 +23,10 @@ from pyroaring import BitMap64
 
 from iceberg.far_io import FarIO
 from icefloe.iceberg.data_file import DataFile, DeleteFile
-from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes, key_hashes
+from icefloe.iceberg.deletes.equality_deletes import EqualityDeletes, equality_schema, key_hashes
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_deletes import write_equality_deletes
-from support.tables.written_tables import optional, reader, with_id, write_file
+from support.tables.written_tables import create_table, optional, reader, with_id, write_file
 
 ID = with_id(1, pa.field("id", pa.int64()))
 NAME = with_id(2, pa.field("name", pa.string()))
@@ -76,6 +76,30 @@ def test_each_delete_file_deletes_the_rows_that_have_its_keys_nulls_too(tmp_path
     assert positions(reader.of(file, [3, 5, 6, 8])) == {3: [0, 3], 5: [2, 4], 6: [3, 4], 8: [0, 2]}
     assert positions(reader.of(file, [8, 3])) == {8: [0, 2], 3: [0, 3]}
     assert positions(reader.of(file, [])) == {}
+
+
+def test_a_key_may_have_a_dropped_column_and_the_one_that_has_its_name_now(tmp_path: Path) -> None:
+    """A file lacks one of them, which is null there; the delete file has two columns of one name."""
+    table = create_table(tmp_path, Schema(*COLUMNS))
+    with table.update_schema() as update:
+        update.delete_column("name")
+    with table.update_schema() as update:
+        update.add_column("name", LongType())
+    again = table.schema().find_field("name").field_id
+    new = with_id(again, pa.field("name", pa.int64()))
+    # The plan hands the schema to a map task as JSON.
+    found = TableSchema.from_json(equality_schema(table.metadata, (2, again), []).schema_json, name_mapping=None)
+    for folder in (tmp_path / "old", tmp_path / "new"):
+        folder.mkdir()
+    before = data(tmp_path / "old", [(1, "a"), (2, "b"), (3, None)])
+    after = data(tmp_path / "new", [(1, 7), (2, 8), (3, None)], ID, new)
+    delete_files = {
+        0: deletes(tmp_path, 0, [("a", None), ("b", 8), (None, 7)], NAME, new),
+        1: deletes(tmp_path, 1, [(None, None)], NAME, new),
+    }
+    reader = equality(delete_files, {(2, again): found})
+    assert positions(reader.of(before, [0, 1])) == {0: [0], 1: [2]}
+    assert positions(reader.of(after, [0, 1])) == {0: [0], 1: [2]}
 
 
 @pytest.fixture(scope="module")

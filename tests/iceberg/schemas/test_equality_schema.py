@@ -59,6 +59,17 @@ def test_nested_columns_of_several_schemas_are_in_one_struct(table: Table) -> No
     assert "lon" not in kind
 
 
+def test_columns_that_had_one_name_after_another_are_two(table: Table) -> None:
+    old, new = id_of(table, "name"), id_of(table, "name", schema_id=2)
+    assert named(table, old, new) == [(new, "name", "long", False), (old, f"name (field {old})", "string", False)]
+    place, lon = id_of(table, "place"), id_of(table, "place.lon")
+    with table.update_schema() as update:
+        update.add_column(("place", "lon"), StringType())
+    again = id_of(table, "place.lon", schema_id=3)
+    kind = f"struct<{again}: lon: optional string, {lon}: lon (field {lon}): optional float>"
+    assert named(table, lon, again) == [(place, "place", kind, False)]
+
+
 @pytest.mark.parametrize("name", [None, "tags.element"])
 def test_a_field_that_is_no_column_is_an_error(table: Table, name: str | None) -> None:
     field_id = 99 if name is None else id_of(table, name)

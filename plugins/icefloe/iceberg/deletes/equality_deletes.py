@@ -51,7 +51,7 @@ def equality_schema(
             f"equality delete files of the table at {metadata.location} name field {min(missing)}, which no schema of "
             "the table has outside of lists and maps: the metadata is damaged"
         )
-    return TableSchema.of(Schema(*optional_fields(fields)), metadata.name_mapping())
+    return TableSchema.of(Schema(*optional_fields(_named_apart(fields, set()))), metadata.name_mapping())
 
 
 def _newest_first(schemas: Iterable[Schema]) -> list[Schema]:
@@ -69,6 +69,18 @@ def _merged(fields: Iterable[NestedField], others: Iterable[NestedField], wanted
         elif inner:
             merged[other.field_id] = (known or other).model_copy(update={"field_type": StructType(*inner)})
     return list(merged.values())
+
+
+def _named_apart(fields: Iterable[NestedField], taken: set[str], path: str = "") -> list[NestedField]:
+    """The fields; an older one has its id in its name if a newer one took its name. Keys are compared by field ids."""
+    found = []
+    for field in fields:
+        name = f"{field.name} (field {field.field_id})" if f"{path}{field.name}" in taken else field.name
+        taken.add(f"{path}{name}")
+        inner = _named_apart(_children(field), taken, f"{path}{name}.")
+        kind = StructType(*inner) if isinstance(field.field_type, StructType) else field.field_type
+        found.append(field.model_copy(update={"name": name, "field_type": kind}))
+    return found
 
 
 def _children(field: NestedField) -> Sequence[NestedField]:
