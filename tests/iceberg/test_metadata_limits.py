@@ -15,7 +15,7 @@ import pytest
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog import catalog_errors
 from icefloe.iceberg.catalog.catalogs import load_table
-from icefloe.iceberg.history.loaded_table import MetadataLog
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from support.catalogs import sql_properties
 from support.fakes.answering_server import answering_server
 from support.fakes.peak_memory import run_apart
@@ -28,12 +28,12 @@ MOST_KIB: Final = 700 << 10
 LOADER: Final = """
 from icefloe.errors import IcefloeError
 from icefloe.iceberg.catalog.catalogs import load_table
-from icefloe.iceberg.history.loaded_table import MetadataLog
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from support.fakes.peak_memory import peak_kib
 
 try:
     table = load_table(given, "db.events")
-    MetadataLog(table).prefetch(range(99))
+    LoadedTable(table).log.prefetch(range(99))
     found = "loaded"
 except IcefloeError as error:
     found = f"{error.exit_code} {error.sentence}"
@@ -103,7 +103,7 @@ def test_a_metadata_file_that_is_huge_once_decoded_is_one_sentence(tmp_path: Pat
     for content in (made(plain), logged(tmp_path, plain, made(plain))):
         point_to(tmp_path, content)
         with pytest.raises(TerminalError, match=rf"\.gz\.metadata\.json.*{said}|{said}.*\.gz\.metadata\.json"):
-            MetadataLog(load_table({"name": CATALOG, **sql_properties(tmp_path)}, "db.events")).prefetch(range(99))
+            LoadedTable(load_table({"name": CATALOG, **sql_properties(tmp_path)}, "db.events")).log.prefetch(range(99))
 
 
 @pytest.mark.slow

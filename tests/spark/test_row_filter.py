@@ -5,7 +5,7 @@ import pytest
 
 from icefloe.iceberg.files.reader import FileReader
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.manifests.manifest_reader import ManifestReader
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.scan_tasks import file_condition
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.spark.spark_table import CreateTable, SparkTable
@@ -82,7 +82,7 @@ def passing(table: SparkTable, text: str) -> list[int]:
     schema = TableSchema.at(loaded.metadata, None)
     row_filter = RowFilter.parse(text, schema.columns, table=table.name)
     may_match, files = file_condition(row_filter), FileReader(io=loaded.io, table=table.name)
-    reader, snapshot = ManifestReader(loaded), loaded.current_snapshot()
+    reader, snapshot = LoadedTable(loaded).manifests, loaded.current_snapshot()
     assert snapshot is not None
     ids: list[int] = []
     for entry in (entry for manifest in reader.manifests(snapshot) for entry in reader.data_entries(manifest)):

@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Final, Literal
 
 from icefloe.batch.context.session import PipelinePlaces, PipelineSession
-from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.report import BatchDelivery, BatchReport
-from icefloe.checkpoint.log import Checkpoint, CheckpointView
+from icefloe.checkpoint.log import Checkpoint
 from icefloe.documents import LEFT_OUT_IF_NONE, Document, SnapshotId, dump_document, load_document
 from icefloe.errors import TerminalError, one_line
 from icefloe.flow import FlowTask
 from icefloe.iceberg.history.history import History
+from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.step import LoadPart
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import now_text, time_of_ms
@@ -90,9 +90,9 @@ class Pins(Document):
     oldest_at: str | None  # commit of the oldest, ISO 8601; None: it is gone
 
     @classmethod
-    def of(cls, history: History, pipeline: str, view: CheckpointView) -> "Pins | None":
+    def of(cls, history: History, pipeline: str, checkpoint_id: str | None) -> "Pins | None":
         """The pins of a pipeline as its table has them; None if there are none."""
-        found = pinned_refs(history, pipeline, view)
+        found = PipelinePins.find(history, pipeline, checkpoint_id)
         if found is None:
             return None
         tagged = [history.snapshots[each] for each in found.tagged.values() if each in history.snapshots]
@@ -283,7 +283,7 @@ class PipelineStatus(TableFacts):
                 cursor_timestamp=facts.cursor_timestamp,
                 is_loading=load_part is not None,
             )
-            pins = Pins.of(history, pipeline.name, view)
+            pins = Pins.of(history, pipeline.name, view.checkpoint_id)
         elif phase is not None and before.cursor_snapshot_id == cursor_id:
             facts = before
         commit = None if cursor is None else checkpoint.committed(cursor.batch_number)

@@ -5,12 +5,12 @@ from argparse import Namespace
 from dataclasses import asdict
 
 from icefloe.batch.context.session import PipelineSession
-from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.upkeep.abandoned_batch import AbandonedBatch
 from icefloe.batch.upkeep.cursor_moves import CursorMove, complete_unfinished
 from icefloe.checkpoint.records import BatchOutcome
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session, places_here
 from icefloe.cli.screen import Screen, is_agreed
+from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.pipeline.model import Pipeline
 from icefloe.units import id_json
 
@@ -160,7 +160,7 @@ def unpin(arguments: Namespace, screen: Screen) -> None:
     pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
         session = open_session(pipeline)
-        found = pinned_refs(session.table.history, pipeline.name, session.checkpoint.look())
+        found = PipelinePins.find(session.table.history, pipeline.name, session.checkpoint.look().checkpoint_id)
     count, head_id = (0, None) if found is None else (len(found.tagged), found.branch_head_id)
     shown = f"{count:,} tags and a branch of {pipeline.name} in table {pipeline.table}"
     is_dropped = False

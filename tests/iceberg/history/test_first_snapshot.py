@@ -10,12 +10,11 @@ from icefloe.errors import TransientError
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
 from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.history.loaded_table import LoadedTable, SnapshotOrigin, origin_of
-from icefloe.iceberg.manifests.manifest_reader import ManifestReader
 from support.tables.planning_tables import appended, edit_metadata, make_table, plan_range, rows, snapshot_ids
 
 
 def origin(table: Table, position: int = -1) -> SnapshotOrigin:
-    return origin_of(table.metadata.snapshots[position], ManifestReader(table))
+    return origin_of(table.metadata.snapshots[position], LoadedTable(table).manifests)
 
 
 @pytest.mark.parametrize("format_version", [1, 2])
@@ -34,7 +33,7 @@ def test_a_snapshot_that_left_or_rewrote_every_file_is_a_step_of_its_own_unless_
     assert table.current_snapshot().summary.operation is Operation.OVERWRITE
     assert origin(table) is SnapshotOrigin.FRESH
     compaction = table.current_snapshot().model_copy(update={"summary": Summary(Operation.REPLACE)})
-    assert origin_of(compaction, ManifestReader(table)) is SnapshotOrigin.GAP
+    assert origin_of(compaction, LoadedTable(table).manifests) is SnapshotOrigin.GAP
     table.delete(AlwaysTrue())
     assert origin(table) is SnapshotOrigin.FRESH
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.iceberg.history.loaded_table import MetadataLog, MetadataVersion
+from icefloe.iceberg.history.loaded_table import LoadedTable, MetadataVersion
 from support.tables.planning_tables import make_table, rows, snapshot_ids
 
 
@@ -16,7 +16,7 @@ def test_every_version_has_its_snapshots_and_branch_heads(tmp_path: Path) -> Non
     table.append(rows(1))
     table.append(rows(2))
     first, second = snapshot_ids(table)
-    log = MetadataLog(table)
+    log = LoadedTable(table).log
     versions = [log.version(index) for index in range(len(log))]
     assert [version.snapshot_ids for version in versions] == [set(), {first}, {first, second}]
     assert [version.branch_heads for version in versions] == [{}, {"main": first}, {"main": second}]
@@ -27,7 +27,7 @@ def test_a_metadata_file_that_is_gone_is_a_version_nobody_knows(tmp_path: Path) 
     table = make_table(tmp_path)
     table.append(rows(1))
     path(table.metadata.metadata_log[0].metadata_file).unlink()
-    log = MetadataLog(table)
+    log = LoadedTable(table).log
     log.prefetch(range(-3, 9))
     assert log.version(0) is None
     assert log.version(1) is not None
@@ -39,7 +39,7 @@ def test_a_damaged_metadata_file_is_one_sentence(tmp_path: Path, content: str) -
     table.append(rows(1))
     path(table.metadata.metadata_log[0].metadata_file).write_text(content)
     with pytest.raises(TerminalError, match=r"the metadata file of table db\.events is damaged"):
-        MetadataLog(table).version(0)
+        LoadedTable(table).log.version(0)
 
 
 @pytest.mark.parametrize(

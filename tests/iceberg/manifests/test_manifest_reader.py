@@ -14,6 +14,7 @@ from pyiceberg.types import StructType
 from icefloe.errors import NotBuiltError, TerminalError, TransientError
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from icefloe.iceberg.data_file import FileContent
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests import manifest_avro, manifest_reader
 from icefloe.iceberg.manifests.manifest_reader import EntryStatus, ManifestReader
 from support.tables.planning_tables import edit_metadata, make_table, rows
@@ -69,7 +70,7 @@ def test_data_files_inherit_snapshot_sequence_number_and_first_row_id(tmp_path: 
         {0: 1, 1: None, 2: file("added too", 1)},
     ]
     table = v3_table(tmp_path, holds_deletes=False, first_row_id=1000, entries=entries, added=2)
-    reader = ManifestReader(table)
+    reader = LoadedTable(table).manifests
     found = reader.data_entries(head_manifest(table, reader))
     assert [(e.status, e.snapshot_id, e.file.sequence_number, e.file.first_row_id) for e in found] == [
         (EntryStatus.ADDED, 77, 9, 1000),
@@ -84,7 +85,7 @@ def test_without_a_first_row_id_in_the_manifest_list_files_have_those_of_their_e
     own = [{}, {"f142": 500}]
     entries = [{0: status, 1: 77, 3: 1, 4: 1, 2: file("a", 10, **each)} for each in own for status in (1, 0, 2)]
     table = v3_table(tmp_path, holds_deletes=False, first_row_id=None, entries=entries, added=4)
-    reader = ManifestReader(table)
+    reader = LoadedTable(table).manifests
     found = [e.file.first_row_id for e in reader.data_entries(head_manifest(table, reader))]
     assert found == [None, None, None, 500, 500, 500]
 
@@ -100,7 +101,7 @@ def test_delete_files_keep_the_values_that_decide_where_they_apply(tmp_path: Pat
         {0: 2, 1: 77, 3: 4, 4: 4, 2: equality},
     ]
     table = v3_table(tmp_path, holds_deletes=True, first_row_id=None, entries=entries)
-    reader = ManifestReader(table)
+    reader = LoadedTable(table).manifests
     found = reader.delete_entries(head_manifest(table, reader))
     first, _, third = (entry.file for entry in found)
     assert (first.referenced_data_file, first.content_offset, first.content_size_bytes) == ("file:///a", 4, 50)
@@ -115,7 +116,7 @@ def test_a_file_with_key_metadata_is_refused_by_its_name(tmp_path: Path) -> None
         {0: 1, 1: 77, 2: file(name, 10, f131=key)} for name, key in (("a", b""), ("b", None), ("secret", b"key"))
     ]
     table = v3_table(tmp_path, holds_deletes=False, first_row_id=None, entries=entries)
-    reader = ManifestReader(table)
+    reader = LoadedTable(table).manifests
     with pytest.raises(NotBuiltError, match="file secret is encrypted"):
         reader.data_entries(head_manifest(table, reader))
 
@@ -134,14 +135,14 @@ def test_a_manifest_with_other_entries_than_its_list_says_is_damaged_and_not_rea
             yield entry
 
     monkeypatch.setattr(manifest_reader, "read_manifest_entries", counted)
-    reader = ManifestReader(table)
+    reader = LoadedTable(table).manifests
     read = reader.delete_entries if holds_deletes else reader.data_entries
     with pytest.raises(TerminalError, match="says that it has 3 entries, found more"):
         read(head_manifest(table, reader))
     assert len(decoded) == 4
     (tmp_path / "fewer").mkdir()
     fewer = v3_table(tmp_path / "fewer", holds_deletes=holds_deletes, first_row_id=None, entries=entries[:1])
-    reader = ManifestReader(fewer)
+    reader = LoadedTable(fewer).manifests
     read = reader.delete_entries if holds_deletes else reader.data_entries
     with pytest.raises(TerminalError, match="says that it has 3 entries, found 1"):
         read(head_manifest(fewer, reader))
@@ -155,10 +156,10 @@ def test_a_manifest_list_that_is_too_large_as_it_is_or_decompressed_is_refused(
     table.append(rows(1))
     snapshot = table.current_snapshot()
     assert snapshot is not None
-    assert len(ManifestReader(table).manifests(snapshot)) == 1
+    assert len(LoadedTable(table).manifests.manifests(snapshot)) == 1
     monkeypatch.setattr(manifest_avro, limit, 0)
     with pytest.raises(TerminalError, match=r"ValueError: it(s blocks hold| has) more than"):
-        ManifestReader(table).manifests(snapshot)
+        LoadedTable(table).manifests.manifests(snapshot)
 
 
 def test_a_missing_damaged_or_unreachable_file_is_one_sentence_of_its_kind(
@@ -170,25 +171,25 @@ def test_a_missing_damaged_or_unreachable_file_is_one_sentence_of_its_kind(
     path = Path(snapshot.manifest_list.removeprefix("file://"))
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(TerminalError, match=f"the manifest list of snapshot {snapshot.snapshot_id} of table db.events"):
-        ManifestReader(table).manifests(snapshot)
+        LoadedTable(table).manifests.manifests(snapshot)
     path.unlink()
     with pytest.raises(FileGoneError, match="is missing"):
-        ManifestReader(table).manifests(snapshot)
+        LoadedTable(table).manifests.manifests(snapshot)
 
     def no_answer(_: str) -> None:
         raise ConnectionResetError("reset")
 
     monkeypatch.setattr(table.io, "new_input", no_answer)
     with pytest.raises(TransientError, match="cannot read the manifest list"):
-        ManifestReader(table).manifests(snapshot)
+        LoadedTable(table).manifests.manifests(snapshot)
 
 
 def test_a_manifest_list_is_read_once_and_an_unknown_partition_spec_is_one_sentence(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     table.append(rows(1))
-    reader, snapshot = ManifestReader(table), table.current_snapshot()
+    reader, snapshot = LoadedTable(table).manifests, table.current_snapshot()
     (manifest,) = reader.manifests(snapshot)
     assert reader.manifests(snapshot) is reader.manifests(snapshot)
     edit_metadata(table, partition_specs=[])
     with pytest.raises(TerminalError, match="uses partition spec 0, which the table does not have"):
-        ManifestReader(table).data_entries(manifest)
+        LoadedTable(table).manifests.data_entries(manifest)

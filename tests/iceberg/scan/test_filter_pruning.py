@@ -28,7 +28,8 @@ from pyiceberg.types import (
 from iceberg.filtered_rows import FILTERS, SCHEMA, Filter, rows
 from iceberg.scan.fake_manifests import data
 from icefloe.iceberg.filters.row_filter import RowFilter
-from icefloe.iceberg.manifests.manifest_reader import DataEntry, EntryStatus, ManifestReader
+from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.manifests.manifest_reader import DataEntry, EntryStatus
 from icefloe.iceberg.scan.scan_tasks import file_condition
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from support.tables.written_tables import create_table, reader
@@ -71,7 +72,7 @@ def files(table: Table) -> Files:
 
 
 def entries(table: Table) -> Iterable[DataEntry]:
-    reader = ManifestReader(table)
+    reader = LoadedTable(table).manifests
     snapshot = table.current_snapshot()
     assert snapshot is not None
     return [entry for manifest in reader.manifests(snapshot) for entry in reader.data_entries(manifest)]

@@ -14,6 +14,7 @@ from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, StringT
 
 from iceberg.scan.fake_manifests import delete
 from icefloe.iceberg.data_file import Constant, FileContent
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_avro import FieldSummary
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, DeleteEntry, EntryStatus, ManifestFile, ManifestReader
 from icefloe.iceberg.manifests.manifest_values import partition_types
@@ -71,7 +72,7 @@ def written_manifests(
         table.append(
             pa.table([pa.array(each, kind.type) for each, kind in zip(columns, rows.schema, strict=True)], rows.schema)
         )
-    reader = ManifestReader(table)
+    reader = LoadedTable(table).manifests
     for found in reader.manifests(table.metadata.snapshots[-1]):
         yield found, reader.data_entries(found), reader
 

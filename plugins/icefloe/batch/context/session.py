@@ -104,7 +104,8 @@ class PipelineSession(PipelinePlaces):
         Check a cursor only against a table that was loaded after it. An older table lacks snapshots that other runs
         have delivered since, as if they had expired.
         """
-        return replace(self, table=LoadedTable(open_table(self.pipeline, self.credentials, self.surroundings)))
+        table = open_table(self.pipeline, self.credentials, self.surroundings)
+        return replace(self, table=LoadedTable(table))
 
     # Kept: a batch asks for it several times, and each time the pipeline file would be checked again.
     @cached_property

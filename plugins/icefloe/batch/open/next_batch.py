@@ -11,11 +11,11 @@ from icefloe.batch.open.column_policies import (
     pipeline_identity,
 )
 from icefloe.batch.open.next_range import RequestedRange, WayAhead, backfill_id, is_emptied, plan_request, start_of
-from icefloe.batch.open.pin import pinned_refs
 from icefloe.batch.open.recorded_pipeline import look_at_checkpoint, pipeline_differences, refuse_other_meaning
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, Ending, OffsetRecord
+from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import ChangesPlace
@@ -71,13 +71,14 @@ def new_batch(session: PipelineSession, view: CheckpointView, snapshots: Snapsho
     pipeline, table = session.pipeline, session.table
     schema = TableSchema.at(table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id)
     warnings: tuple[str, ...] = ()
-    if view.pipeline is None:
-        identity = pipeline_identity(pipeline, table, schema)
-    else:
-        recorded = view.pipeline.identity
-        identity, warnings = kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
-    columns = delivered_columns(pipeline, identity, schema)
-    filter_columns = filter_columns_of_batch(session, view, schema, after_snapshot_id=snapshots.after_snapshot_id)
+    with pipeline.with_lines():
+        if view.pipeline is None:
+            identity = pipeline_identity(pipeline, table, schema)
+        else:
+            recorded = view.pipeline.identity
+            identity, warnings = kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
+        columns = delivered_columns(pipeline, identity, schema)
+        filter_columns = filter_columns_of_batch(session, view, schema, after_snapshot_id=snapshots.after_snapshot_id)
     followed_id = None if view.cursor is None else view.cursor.snapshot_id
     if followed_id is None:
         followed_id = snapshots.after_snapshot_id
@@ -171,32 +172,31 @@ def next_batch(session: PipelineSession, view: CheckpointView, *, cores: int = 1
         TerminalError: configuration or table differ from the record, or the records are not where the pipeline says.
     """
     pipeline = session.pipeline
-    with pipeline.with_lines():
-        session, cursor = session.with_fresh_table(), view.cursor
-        table, opened = session.table, view.opened
-        if opened is not None and opened.ending.is_move:
-            # It delivers nothing, and a reset is there for pipelines and tables that have changed.
-            return NextBatch(session=session, offset=opened, is_resumed=True)
-        if view.pipeline is not None:
-            refuse_other_meaning(session, view.pipeline)
-        if opened is not None:
-            # A reload does not begin at the cursor, whose snapshot may be the reason for it.
-            if cursor is not None and opened.spec.after_snapshot_id == cursor.snapshot_id:
-                table.history.require_same(cursor.snapshot)
-            return _resumed(session, opened)
-        way = WayAhead(
-            table=table,
-            pipeline=pipeline,
-            cursor=None if cursor is None or cursor.is_beginning else cursor,
-            # A batch over a way back and what is new would show a row that changed and changed back as unchanged.
-            end_at=session.checkpoint.snapshots_left_by(cursor),
-            pins=pinned_refs(table.history, pipeline.name, view) if pipeline.pin else None,
-        )
-        snapshots = way.next_range()
-        if snapshots is None:
-            return None
-        offset = new_batch(session, view, snapshots, cores)
-        return NextBatch(session=session, offset=offset, is_resumed=False)
+    session, cursor = session.with_fresh_table(), view.cursor
+    table, opened = session.table, view.opened
+    if opened is not None and opened.ending.is_move:
+        # It delivers nothing, and a reset is there for pipelines and tables that have changed.
+        return NextBatch(session=session, offset=opened, is_resumed=True)
+    if view.pipeline is not None:
+        refuse_other_meaning(session, view.pipeline)
+    if opened is not None:
+        # A reload does not begin at the cursor, whose snapshot may be the reason for it.
+        if cursor is not None and opened.spec.after_snapshot_id == cursor.snapshot_id:
+            table.history.require_same(cursor.snapshot)
+        return _resumed(session, opened)
+    way = WayAhead(
+        table=table,
+        pipeline=pipeline,
+        cursor=None if cursor is None or cursor.is_beginning else cursor,
+        # A batch over a way back and what is new would show a row that changed and changed back as unchanged.
+        end_at=session.checkpoint.snapshots_left_by(cursor),
+        pins=PipelinePins.find(table.history, pipeline.name, view.checkpoint_id) if pipeline.pin else None,
+    )
+    snapshots = way.next_range()
+    if snapshots is None:
+        return None
+    offset = new_batch(session, view, snapshots, cores)
+    return NextBatch(session=session, offset=offset, is_resumed=False)
 
 
 def requested_batch(session: PipelineSession, request: RequestedRange, *, cores: int = 1) -> NextBatch | None:
@@ -205,35 +205,34 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
     A request without an end goes on with the open backfill that it began before; see `open_backfill`.
     """
     pipeline = session.pipeline
-    with pipeline.with_lines():
-        table = session.table
-        begun = open_backfill(session, request)
-        if begun is not None:
-            return _resumed(*begun)
-        snapshots = plan_request(
-            table,
-            request,
-            branch=pipeline.branch,
-            on_rollback=pipeline.on_rollback,
-            commit_groups=pipeline.commit_groups,
-            follows_log=pipeline.follows_log,
-        )
-        if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id and not snapshots.steps:
-            return None
-        after, up_to = snapshots.after_snapshot_id, snapshots.up_to_snapshot_id
-        found_id = backfill_id(table, session.result_configuration, after, up_to)
-        backfill = replace(session, backfill_id=found_id)
-        view = look_at_checkpoint(backfill)
-        opened = view.opened
-        if opened is None and view.backfilled_number is not None:
-            opened = backfill.checkpoint.offset(view.backfilled_number)
-        if opened is not None:
-            resumed = _resumed(backfill, opened)
-            if view.opened is None:
-                table.history.require_same(opened.ending.cursor.snapshot)
-            return resumed
-        offset = new_batch(backfill, view, snapshots, cores)
-        return NextBatch(session=backfill, offset=offset, is_resumed=False)
+    table = session.table
+    begun = open_backfill(session, request)
+    if begun is not None:
+        return _resumed(*begun)
+    snapshots = plan_request(
+        table,
+        request,
+        branch=pipeline.branch,
+        on_rollback=pipeline.on_rollback,
+        commit_groups=pipeline.commit_groups,
+        follows_log=pipeline.follows_log,
+    )
+    if snapshots.after_snapshot_id == snapshots.up_to_snapshot_id and not snapshots.steps:
+        return None
+    after, up_to = snapshots.after_snapshot_id, snapshots.up_to_snapshot_id
+    found_id = backfill_id(table, session.result_configuration, after, up_to)
+    backfill = replace(session, backfill_id=found_id)
+    view = look_at_checkpoint(backfill)
+    opened = view.opened
+    if opened is None and view.backfilled_number is not None:
+        opened = backfill.checkpoint.offset(view.backfilled_number)
+    if opened is not None:
+        resumed = _resumed(backfill, opened)
+        if view.opened is None:
+            table.history.require_same(opened.ending.cursor.snapshot)
+        return resumed
+    offset = new_batch(backfill, view, snapshots, cores)
+    return NextBatch(session=backfill, offset=offset, is_resumed=False)
 
 
 def _resumed(session: PipelineSession, opened: OffsetRecord) -> NextBatch:

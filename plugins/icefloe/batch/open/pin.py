@@ -6,11 +6,10 @@ from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import IcefloeError
-from icefloe.iceberg.history.history import History
 from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.step import StepKind
 
-__all__ = ["pin_pending", "pinned_refs", "try_to_pin"]
+__all__ = ["pin_pending", "try_to_pin"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,17 +47,10 @@ def try_to_pin(session: PipelineSession) -> None:
         logger.warning("the snapshots that %s needs are not pinned: %s", session.pipeline.name, error)
 
 
-def pinned_refs(history: History, pipeline: str, view: CheckpointView) -> PipelinePins | None:
-    """The branch and the tags of a pipeline, by its name; None if there are none."""
-    if view.checkpoint_id is None:
-        return None
-    found = PipelinePins.of(history, PipelinePins.branch_of(pipeline, view.checkpoint_id))
-    return found or None
-
-
 def _try_to_let_go(session: PipelineSession) -> None:
     try:
-        found = pinned_refs(session.table.history, session.pipeline.name, session.checkpoint.look())
+        view = session.checkpoint.look()
+        found = PipelinePins.find(session.table.history, session.pipeline.name, view.checkpoint_id)
         if found is not None:
             found.drop(session.table.pyiceberg)
     except IcefloeError as error:

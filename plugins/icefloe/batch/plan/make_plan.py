@@ -92,12 +92,6 @@ def make_plan(table: LoadedTable, spec: BatchSpec, *, filter_text: str | None = 
     )
     ChangeColumns.refuse_in(shape.delivered.arrow.names, table=table.name)
     scan = ScanPlan.of(table, spec.steps, row_filter=shape.row_filter, by_row_id=shape.has_row_id)
-    files = [PlannedFile(task=task, bounds=task.bounds(schema), delete_files=scan.delete_files) for task in scan.tasks]
-    groups = map_tasks(files, map_task_bytes=spec.map_task_bytes)
-    reader = FileReader(io=table.io, table=table.name)
-    divided = divided_tasks(groups, reader, map_task_bytes=spec.map_task_bytes)
-    tasks = tuple(map_task_document(map_id, group, scan.delete_files) for map_id, group in enumerate(divided))
-    documents = [dump_document(task) for task in tasks]
     num_partitions, partitions_reason = partition_count(
         spec.partitions,
         cores=spec.cores,
@@ -106,6 +100,13 @@ def make_plan(table: LoadedTable, spec: BatchSpec, *, filter_text: str | None = 
     )
     route = _route(scan, spec)
     needs_hash_rows = shape.is_identity_carried and route is Route.SHUFFLE
+    row_deltas = _summary_row_deltas(table.history, spec, scan)
+    files = [PlannedFile(task=task, bounds=task.bounds(schema), delete_files=scan.delete_files) for task in scan.tasks]
+    groups = map_tasks(files, map_task_bytes=spec.map_task_bytes)
+    reader = FileReader(io=table.io, table=table.name)
+    divided = divided_tasks(groups, reader, map_task_bytes=spec.map_task_bytes)
+    tasks = tuple(map_task_document(map_id, group, scan.delete_files) for map_id, group in enumerate(divided))
+    documents = [dump_document(task) for task in tasks]
     ends = [spec.up_to_snapshot_id, spec.after_snapshot_id]
     plan = Plan(
         icefloe_version=VERSION,
@@ -113,7 +114,7 @@ def make_plan(table: LoadedTable, spec: BatchSpec, *, filter_text: str | None = 
         table=table.name,
         table_location=table.metadata.location,
         spec=spec,
-        summary_row_deltas=_summary_row_deltas(table.history, spec, scan),
+        summary_row_deltas=row_deltas,
         table_schema=schema.schema_json,
         name_mapping=schema.name_mapping_json,
         equality_schemas={

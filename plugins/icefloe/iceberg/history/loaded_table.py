@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from icefloe.iceberg.catalog.catalog_errors import decoded_metadata, reading_metadata
@@ -57,11 +58,10 @@ class MetadataVersion:
 class MetadataLog:
     """The metadata files of a table, oldest first, read once on demand, but the last, loaded one."""
 
-    def __init__(self, table: Table) -> None:
-        metadata = table.metadata
-        self._io = exact(table.io)
+    def __init__(self, metadata: TableMetadata, io: FileIO, *, table: str) -> None:
+        self._io = io
         self._decoding = Lock()
-        self._table_name = table_name(table)
+        self._table_name = table
         self._files = [entry.metadata_file for entry in metadata.metadata_log]
         self.timestamps_ms = [entry.timestamp_ms for entry in metadata.metadata_log] + [metadata.last_updated_ms]
         current = MetadataVersion(
@@ -195,8 +195,8 @@ class LoadedTable:
         self.metadata = table.metadata
         self.io = exact(table.io)
         self.history = History.of(table)
-        self.log = MetadataLog(table)
-        self.manifests = ManifestReader(table)
+        self.log = MetadataLog(self.metadata, self.io, table=self.name)
+        self.manifests = ManifestReader(self.metadata, self.io, table=self.name)
 
     def snapshot_at(self, timestamp: datetime, *, branch: str = MAIN) -> int | None:
         """The id of the snapshot current at a time, by the snapshot log; on other branches by the lineage's times.

@@ -131,6 +131,11 @@ class PipelinePins:
             tagged=tagged,
         )
 
+    @classmethod
+    def find(cls, history: History, pipeline: str, checkpoint_id: str | None) -> Self | None:
+        """The ones of a pipeline; None if there are none. Before its first batch it has no checkpoint."""
+        return None if checkpoint_id is None else cls.of(history, cls.branch_of(pipeline, checkpoint_id)) or None
+
     @staticmethod
     def may_exist(history: History, pipeline: str) -> bool:
         """True if there are pins of a pipeline of that name, perhaps of another one."""

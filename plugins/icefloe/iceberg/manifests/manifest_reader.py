@@ -10,19 +10,18 @@ from functools import cached_property
 from threading import Lock
 from typing import Any, Final
 
+from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.types import PrimitiveType
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalog_errors import reading_metadata
-from icefloe.iceberg.catalog.file_io import exact
 from icefloe.iceberg.data_file import Constant, DataFile, DeleteFile, FileContent
 from icefloe.iceberg.manifests.manifest_avro import FieldSummary, RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.manifests.manifest_values import KeyTypes, key_types, partition_types, partition_value
-from icefloe.iceberg.table import table_name
 from icefloe.iceberg.unreadable import UndecodableError, encrypted_file
 
 __all__ = [
@@ -166,17 +165,13 @@ class DeleteEntry(_Entry):
 
 
 class ManifestReader:
-    """Reads manifests of one table; keeps manifest lists and delete files.
+    """Reads manifests of one table; keeps manifest lists and delete files."""
 
-    Args:
-        table: its io, specs and name are used, never its catalog.
-    """
-
-    def __init__(self, table: Table) -> None:
-        self._io = exact(table.io)
-        self._schemas = table.metadata.schemas
-        self._specs = table.metadata.specs()
-        self._table_name = table_name(table)
+    def __init__(self, metadata: TableMetadata, io: FileIO, *, table: str) -> None:
+        self._io = io
+        self._schemas = metadata.schemas
+        self._specs = metadata.specs()
+        self._table_name = table
         self._lists: dict[int, tuple[ManifestFile, ...]] = {}
         self._delete_entries: dict[str, tuple[DeleteEntry, ...]] = {}
         self._lock = Lock()
