@@ -15,6 +15,7 @@ from icefloe.batch.open.recorded_pipeline import look_at_checkpoint, pipeline_di
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, Ending, OffsetRecord
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -204,8 +205,9 @@ def requested_batch(session: PipelineSession, request: RequestedRange, *, cores:
 
     A request without an end goes on with the open backfill that it began before; see `open_backfill`.
     """
-    pipeline = session.pipeline
-    table = session.table
+    pipeline, table = session.pipeline, LoadedTable(session.table.pyiceberg)
+    # What planning reads of manifests is not kept as long as the session of the run.
+    session = replace(session, table=table)
     begun = open_backfill(session, request)
     if begun is not None:
         return _resumed(*begun)
