@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from icefloe.changes.columns import ChangeColumns
 from icefloe.documents import Document
 from icefloe.errors import TerminalError
+from icefloe.iceberg.step import Step
 from icefloe.pipeline.settings import OutputOption
 
 __all__ = ["Origin", "ProvenBatch", "StagedPart"]
@@ -74,6 +75,8 @@ class ProvenBatch:
         hash_key: key of the batch's row hashes, 128 bits.
         cut: a digest of how the batch is divided into parts. It changes only if lost files were staged again in other
             parts: then the number of a part says nothing of its rows. Empty: not known.
+        log: the steps by ordinal, each with the time at which readers first saw its end; empty if the pipeline does not
+            follow the log.
         shown_schema: the table's columns to show. A struct has only the selected fields.
     """
 
@@ -97,6 +100,7 @@ class ProvenBatch:
     changes: OutputOption = "each"
     hash_key: int
     cut: str = ""
+    log: tuple[Step, ...] = ()
     # Found once: sinks ask for it with each few thousand rows.
     shown_schema: pa.Schema = field(init=False, repr=False, compare=False)
 

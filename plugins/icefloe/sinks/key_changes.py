@@ -46,7 +46,7 @@ def key_operations(
     # Reads twice: for hashes, which decide, and for the rows that remain. Holds one batch and about 60 bytes a change.
     decided, is_live, several = _decide(read, identity, hash_key)
     if duplicates != "keep_one" and len(several):
-        raise _several_rows(read, identity, int(several.min()), way_out=_KEEP_ONE if duplicates else "")
+        raise several_rows(read, identity, int(several.min()), way_out=_KEEP_ONE if duplicates else "")
     first = 0
     for changes in read():
         # Positions ascend, so those of this batch are a slice of them.
@@ -85,7 +85,7 @@ class NetChanges:
             several = np.diff(by_key.starts, append=len(positions)) > 1
             if identity and several.any():
                 place = int(positions[by_key.order[by_key.starts[several]]].min())
-                raise _several_rows(read, identity, place, way_out="")
+                raise several_rows(read, identity, place)
             sides.append(positions)
         return cls(removed=sides[0], added=sides[1])
 
@@ -121,7 +121,7 @@ def one_row_per_key(read: Callable[[], Iterator[pa.RecordBatch]], *, identity: S
     fits = (is_added[1:] != is_added[:-1]) & (is_added[1:] | is_same)
     fits[groups.starts[1:] - 1] = True
     if not fits.all():
-        raise _several_rows(read, identity, int(groups.order[1:][~fits].min()))
+        raise several_rows(read, identity, int(groups.order[1:][~fits].min()), way_out=_KEEP_ONE)
 
 
 def key_columns(rows: pa.RecordBatch, identity: Sequence[str]) -> list[pa.Array]:
@@ -213,13 +213,14 @@ def _table_rows(changes: pa.RecordBatch) -> pa.RecordBatch:
     return changes.select([name for name in changes.schema.names if name not in ChangeColumns.ALL])
 
 
-def _several_rows(
+def several_rows(
     read: Callable[[], Iterator[pa.RecordBatch]],
     identity: Sequence[str],
     position: int,
     *,
-    way_out: str = _KEEP_ONE,
+    way_out: str = "",
 ) -> TerminalError:
+    """The error of a key with several rows, one of which is at a position of some changes."""
     [row] = taken(read, np.array([position]))
     return TerminalError(
         f"several rows have the key {shown_key(row, identity)} in this batch, and the sink shows one row per key; "

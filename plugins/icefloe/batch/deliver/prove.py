@@ -191,6 +191,7 @@ def proven_batch(
         changes=output.changes,
         hash_key=batch.hash_key,
         cut=manifest.cut,
+        log=tuple(step for step in steps if step.made_current_at_ms is not None),
     )
 
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from icefloe.documents import Document
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.sinks.iceberg.changelog import ChangelogSink
+from icefloe.sinks.iceberg.history import HistorySink
 from icefloe.sinks.iceberg.mirror import MirrorSink
 from icefloe.sinks.iceberg.table_sink import TableSink
 from icefloe.sinks.iceberg.target import TargetTable
@@ -19,8 +22,10 @@ class IcebergOptions(Document):
     """The keys of the sink, as in docs/pipeline_keys.md."""
 
     table: str
-    mode: Literal["changelog", "mirror"]
+    mode: Literal["changelog", "mirror", "history"]
     catalog: str | dict[str, str]
+    track: tuple[str, ...] = ()
+    untracked: Annotated[tuple[str, ...], Field(alias="except")] = ()
 
 
 def open_iceberg_sink(
@@ -33,4 +38,6 @@ def open_iceberg_sink(
     checked = checked_options(IcebergOptions, options, sink_type="iceberg")
     catalog = load_catalog(checked.catalog, properties=connection.get("properties"))
     target = TargetTable(catalog, checked.table)
+    if checked.mode == "history":
+        return HistorySink(target, track=checked.track, untracked=checked.untracked)
     return MirrorSink(target) if checked.mode == "mirror" else ChangelogSink(target)

@@ -1,83 +1,33 @@
 """A table that is equal to the source after every batch."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Final
+from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
-from pyiceberg.manifest import DataFile
-from pyiceberg.table import Table, Transaction
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
+from pyiceberg.table import Transaction
+from pyiceberg.table.refs import MAIN_BRANCH
 
-from icefloe.changes.columns import ChangeColumns, plain_rows
-from icefloe.errors import TerminalError
-from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_path, column_paths, named_columns
-from icefloe.sinks.iceberg.changelog import with_keys_of, with_schema
+from icefloe.changes.columns import ChangeColumns
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_paths
+from icefloe.sinks.iceberg.changelog import with_schema
+from icefloe.sinks.iceberg.keyed_table import KeyedTableSink, find_removed, needed_columns, stage_load
 from icefloe.sinks.iceberg.row_delta import stage_row_delta
-from icefloe.sinks.iceberg.table_sink import TableSink, delete_all, has_rows, trace_of
-from icefloe.sinks.iceberg.target import LOAD_BRANCH, Token, pyiceberg_errors
+from icefloe.sinks.iceberg.table_sink import trace_of
+from icefloe.sinks.iceberg.target import Token
 from icefloe.sinks.iceberg.target_files import WrittenFiles
-from icefloe.sinks.iceberg.target_rows import FoundRows, TargetRows
+from icefloe.sinks.iceberg.target_rows import TargetRows
 from icefloe.sinks.iceberg.target_schema import optional
 from icefloe.sinks.key_changes import NetChanges, taken, with_keys
-from icefloe.sinks.sink import PartDelivery, refuse_lone_replay
-
-_SHOWN_CHARACTERS: Final = 100
 
 
-class MirrorSink(TableSink):
+class MirrorSink(KeyedTableSink):
     """Removes the rows that a batch removed, and adds those that it added, in one snapshot."""
 
-    keyed: ClassVar[bool] = True
-    properties: ClassVar[Mapping[str, str]] = {
-        f"write.{operation}.mode": "merge-on-read" for operation in ("delete", "update", "merge")
-    }
-
-    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of main."""
-        table = self._target.find()
-        if table is None:
-            return
-        names = [name for name in schema.names if name in table.schema().column_names]
-        with pyiceberg_errors(self.url, "read"):
-            for rows in table.scan(selected_fields=tuple(names)).to_arrow_batch_reader():
-                columns = [
-                    rows.column(each.name).cast(each.type) if each.name in names else pa.nulls(rows.num_rows, each.type)
-                    for each in schema
-                ]
-                found = pa.RecordBatch.from_arrays(columns, schema=schema)
-                yield found if keys is None else with_keys_of(found, keys)
-
-    def _refuse_batch(self, batch: ProvenBatch) -> None:
-        if not batch.identity:
-            raise TerminalError(
-                f"{self.url} is a mirror, which finds rows by their key, and table {batch.origin.table} has no "
-                "identifier columns; set identifier_columns in the pipeline"
-            )
+    noun: ClassVar[str] = "mirror"
 
     def _columns(self, batch: ProvenBatch) -> pa.Schema:
         return batch.shown_schema
-
-    def _evolved(self, transaction: Transaction, batch: ProvenBatch, token: Token) -> dict[int, int]:
-        before = transaction.table_metadata.schema()
-        fields = super()._evolved(transaction, batch, token)
-        schema = transaction.table_metadata.schema()
-        new = {schema.find_column_name(each) for each in schema.field_ids if each not in before.field_ids}
-        if batch.begins_anew:
-            return fields
-        if filled := sorted(batch.defaulted & new):
-            raise TerminalError(
-                f"column {filled[0]} of table {batch.origin.table} has an initial default, which earlier rows of "
-                f"{self.url} lack; run `icefloe reset {batch.origin.pipeline}`, which loads the table again"
-            )
-        refuse_lone_replay(batch, is_unfit=token.last is None, place=self.url)
-        return fields
-
-    def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:  # noqa: ARG002
-        """Later batches stay."""
-        return PartDelivery(number=part.number, rows=part.rows, documents=0, superseded=part.rows)
 
     def _stage(
         self, transaction: Transaction, token: Token, batch: ProvenBatch, part: StagedPart, files: WrittenFiles
@@ -89,7 +39,7 @@ class MirrorSink(TableSink):
 
         if batch.is_load:
             loaded = files.of(transaction, lambda: map(shown, with_keys(part.read(), batch.identity)))
-            return _stage_load(transaction, batch, loaded, trace_of(token, batch))
+            return stage_load(transaction, batch, loaded, trace_of(token, batch))
         identity = _shown_identity(batch)
 
         def read() -> Iterator[pa.RecordBatch]:
@@ -101,15 +51,15 @@ class MirrorSink(TableSink):
         net = NetChanges.of(read, identity=identity, hash_key=batch.hash_key)
         added = files.of(transaction, lambda: map(shown, taken(part.read, net.added)))
         if batch.begins_anew:
-            return _stage_load(transaction, batch, added, trace_of(token, batch))
+            return stage_load(transaction, batch, added, trace_of(token, batch))
         places, copies = np.unique(net.removed, return_counts=True)
-        needed = _needed_columns(transaction, schema, identity)
+        needed = needed_columns(transaction, schema, identity)
         removed = pa.Table.from_batches(
             (shown(changes).select(needed) for changes in taken(part.read, places)),
             pa.schema([schema.field(name) for name in needed]),
         )
         target = TargetRows(transaction)
-        found = _find(target, removed.combine_chunks(), identity, copies, batch, place=self.url)
+        found = find_removed(target, removed.combine_chunks(), identity, copies, batch, place=self.url)
         stage_row_delta(transaction, target, found, added, files, trace_of(token, batch))
         return MAIN_BRANCH
 
@@ -118,90 +68,3 @@ def _shown_identity(batch: ProvenBatch) -> tuple[str, ...]:
     """The names of the key in the target; empty if it lacks a column of it, so that whole rows are compared."""
     shown = {".".join(path) for path in column_paths(batch.shown_schema)}
     return batch.identity if shown.issuperset(batch.identity) else ()
-
-
-def _find(
-    target: TargetRows,
-    removed: pa.Table,
-    identity: Sequence[str],
-    copies: NDArray[np.int64],
-    batch: ProvenBatch,
-    *,
-    place: str,
-) -> list[FoundRows]:
-    """The rows that a batch removed; raises unless the table has just these."""
-    if not removed.num_rows:
-        return []
-    [rows] = removed.to_batches()
-    names = list(identity or removed.column_names)
-    keys = pa.RecordBatch.from_arrays(named_columns(rows, names), names)
-    narrowing = {name: rows.column(name) for name in rows.schema.names if not pa.types.is_nested(rows[name].type)}
-    # A key is there once; of equal rows there may be more than were removed.
-    most = np.full(len(copies), 2) if identity else copies
-    found, counts = target.find(keys, most, narrowing)
-    wrong = np.flatnonzero(counts > copies if identity and (counts > copies).any() else counts != copies)
-    if len(wrong):
-        [key] = plain_rows(keys.slice(int(wrong[0]), 1))
-        shown = ", ".join(f"{name}={value}" for name, value in key.items())
-        if identity and (counts > copies).any():
-            raise TerminalError(
-                f"{place} has several rows of a key, such as {shown[:_SHOWN_CHARACTERS]}: correct identifier_columns "
-                "if they do not identify a row, otherwise stop the other writer; then run `icefloe reset "
-                f"{batch.origin.pipeline}`, which loads the table again"
-            )
-        raise TerminalError(
-            f"{place} has drifted from table {batch.origin.table}: batch {batch.batch_number} removes or updates "
-            f"{len(copies)} rows, and {len(wrong)} of them are not there just once, such as "
-            f"{shown[:_SHOWN_CHARACTERS]}: something else writes to it; stop that, then run `icefloe reset "
-            f"{batch.origin.pipeline}`, which loads the table again"
-        )
-    return found
-
-
-def _needed_columns(transaction: Transaction, schema: pa.Schema, identity: Sequence[str]) -> list[str]:
-    """The columns by which removed rows are found: the key, and those of partitions and sort orders."""
-    if not identity:
-        return schema.names
-    metadata = transaction.table_metadata
-    ids = {each.source_id for spec in metadata.partition_specs for each in spec.fields}
-    ids |= {each.source_id for order in metadata.sort_orders for each in order.fields}
-    # Bounds of these columns tell files apart.
-    names = {metadata.schema().find_column_name(each) for each in ids} | {column_path(schema, n)[0] for n in identity}
-    return [name for name in schema.names if name in names]
-
-
-def _stage_load(transaction: Transaction, batch: ProvenBatch, loaded: Sequence[DataFile], trace: dict[str, str]) -> str:
-    """Stage all rows in place of what was there: on main, or on a branch until the last batch of the load."""
-    is_whole = batch.begins_anew and (batch.ends_load or not batch.is_load)
-    branch = MAIN_BRANCH if is_whole else LOAD_BRANCH
-    load = transaction.table_metadata.refs.get(LOAD_BRANCH)
-    if load is not None and load.snapshot_ref_type is SnapshotRefType.TAG:
-        raise TerminalError(f"the tag {LOAD_BRANCH} of the target is in the way of a load: remove it")
-    if is_whole and load is not None:
-        transaction._stage((RemoveSnapshotRefUpdate(ref_name=LOAD_BRANCH),))  # noqa: SLF001 - of a load that was given up
-    if batch.begins_anew:
-        if not is_whole:
-            if transaction.table_metadata.snapshot_by_name(MAIN_BRANCH) is None:
-                # A branch needs a snapshot to begin with.
-                _append(transaction, (), trace, MAIN_BRANCH)
-            head = transaction.table_metadata.refs[MAIN_BRANCH].snapshot_id
-            transaction._stage((_move(branch, head),))  # noqa: SLF001
-        if has_rows(transaction._table):  # noqa: SLF001
-            delete_all(transaction, branch)
-    head = _append(transaction, loaded, trace, branch)
-    if is_whole or not batch.ends_load:
-        return branch
-    transaction._stage((_move(MAIN_BRANCH, head), RemoveSnapshotRefUpdate(ref_name=branch)))  # noqa: SLF001
-    return MAIN_BRANCH
-
-
-def _append(transaction: Transaction, files: Sequence[DataFile], trace: dict[str, str], branch: str) -> int:
-    with transaction._append_snapshot_producer(trace, branch=branch) as append:  # noqa: SLF001
-        for file in files:
-            append.append_data_file(file)
-    return append.snapshot_id
-
-
-def _move(branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
-    fields = {"ref-name": branch, "type": SnapshotRefType.BRANCH, "snapshot-id": snapshot_id}
-    return SetSnapshotRefUpdate.model_validate(fields)

@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.types import LongType, StringType
 
-from icefloe.sinks.iceberg.target_files import WrittenFiles, chunks
+from icefloe.sinks.iceberg.target_files import WrittenFiles
 from icefloe.sinks.iceberg.target_rows import FoundRows, TargetRows
 
 _PATH_ID, _POSITION_ID = 2147483546, 2147483545
@@ -61,7 +61,10 @@ def stage_row_delta(
         with transaction.update_snapshot(snapshot_properties=trace).overwrite() as overwrite:
             for rows in found:
                 overwrite.delete_data_file(rows.task.file)
-            for file in [*added, *_rewritten(transaction, target, found, files)]:
+            for rows in found:
+                for file in files.anew(transaction, _kept(transaction, target, rows)):
+                    overwrite.append_data_file(file)
+            for file in added:
                 overwrite.append_data_file(file)
         return
     deletes = [_position_deletes(transaction, rows, files) for rows in found]
@@ -150,21 +153,10 @@ def _position_deletes(transaction: Transaction, rows: FoundRows, files: WrittenF
     return deletes
 
 
-def _rewritten(
-    transaction: Transaction, target: TargetRows, found: Sequence[FoundRows], files: WrittenFiles
-) -> Iterator[DataFile]:
-    """New files with the rows that stay, file by file."""
-    schema = transaction.table_metadata.schema()
-
-    def kept(rows: FoundRows) -> Iterator[pa.RecordBatch]:
-        gone, first = np.union1d(rows.positions, rows.deleted), 0
-        for batch in target.rows_of(rows.task, schema):
-            stays = ~np.isin(np.arange(first, first + batch.num_rows), gone)
-            yield batch.filter(pa.array(stays))
-            first += batch.num_rows
-
-    for rows in found:
-        for chunk in chunks(kept(rows), transaction.table_metadata):
-            for file in files.write(transaction, chunk):
-                files.note(file.file_path)
-                yield file
+def _kept(transaction: Transaction, target: TargetRows, rows: FoundRows) -> Iterator[pa.RecordBatch]:
+    """The rows of a file that stay."""
+    gone, first = np.union1d(rows.positions, rows.deleted), 0
+    for batch in target.rows_of(rows.task, transaction.table_metadata.schema()):
+        stays = ~np.isin(np.arange(first, first + batch.num_rows), gone)
+        yield batch.filter(pa.array(stays))
+        first += batch.num_rows

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema, index_name_by_id
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import MAIN_BRANCH
@@ -38,10 +39,12 @@ class TableSink(Sink):
     """Brings each batch into a table by one commit, on top of the head that was inspected, with the token in it.
 
     Attributes:
-        properties: of a table that the sink makes.
+        columns: of a table that the sink makes, before those of the source; so are ``partitions`` and ``properties``.
     """
 
     commits_once: ClassVar[bool] = True
+    columns: ClassVar[Schema] = Schema()
+    partitions: ClassVar[PartitionSpec] = UNPARTITIONED_PARTITION_SPEC
     properties: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, target: TargetTable) -> None:
@@ -91,7 +94,7 @@ class TableSink(Sink):
                 return
             new = claimed(token, origin, takes_over=takes_over)
             if table is None:
-                if self._target.create(Schema(), new, self.properties):
+                if self._target.create(self.columns, self.partitions, new, self.properties):
                     return
                 continue
             transaction = Transaction(table)
@@ -256,6 +259,8 @@ def _last_batch(batch: ProvenBatch, token: Token, transaction: Transaction, bran
     if head is None:
         raise ValueError("a batch is committed with a snapshot")
     before = token.last
+    known = (None if before is None else before.made_current_at_ms, *(step.made_current_at_ms for step in batch.log))
+    times = [each for each in known if each is not None]
     goes_on = before is not None and before.generation == token.generation and not batch.begins_anew
     return LastBatch(
         generation=token.generation,
@@ -263,6 +268,7 @@ def _last_batch(batch: ProvenBatch, token: Token, transaction: Transaction, bran
         load=before.load if before is not None and goes_on else batch.batch_number,
         up_to_snapshot_id=batch.up_to_snapshot_id,
         is_loading=batch.is_load and not batch.ends_load,
+        made_current_at_ms=max(times, default=None),
         branch=branch,
         snapshot_id=head.snapshot_id,
         sequence_number=head.sequence_number or 0,

@@ -18,6 +18,7 @@ from pyiceberg.exceptions import (
     ValidationError,
 )
 from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import MAIN_BRANCH
@@ -54,6 +55,7 @@ class LastBatch:
     load: int  # number of the batch with which the present load began
     up_to_snapshot_id: SnapshotId | None  # of the source
     is_loading: Annotated[bool, LEFT_OUT_IF_EMPTY] = False  # after a batch of a load that is not its last one
+    made_current_at_ms: Annotated[int | None, LEFT_OUT_IF_NONE] = None  # of a history, the newest time in it
     branch: str = MAIN_BRANCH  # another one while a load is still invisible
     snapshot_id: SnapshotId
     sequence_number: int
@@ -126,12 +128,13 @@ class TargetTable:
         namespace = self._name.rpartition(".")[0]
         return not self._ask(f"look for namespace {namespace}", partial(self._catalog.namespace_exists, namespace))
 
-    def create(self, schema: Schema, token: Token, properties: Mapping[str, str]) -> bool:
+    def create(self, schema: Schema, partitions: PartitionSpec, token: Token, properties: Mapping[str, str]) -> bool:
         """Make the table with its token; False if somebody made one first."""
         make = partial(
             self._catalog.create_table,
             self._name,
             schema,
+            partition_spec=partitions,
             properties={**properties, TOKEN: dump_document(token).decode()},
         )
         try:

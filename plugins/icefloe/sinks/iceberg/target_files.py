@@ -66,6 +66,16 @@ class WrittenFiles:
         metadata = transaction.table_metadata
         return [*_dataframe_to_data_files(metadata, _partitioned(rows, metadata), transaction._table.io, uuid.uuid4())]  # noqa: SLF001
 
+    def anew(self, transaction: Transaction, rows: Iterable[pa.RecordBatch]) -> list[DataFile]:
+        """Files of rows that depend on the state of the target, so that they belong to one try."""
+        self._io = transaction._table.io  # noqa: SLF001
+        written = list[DataFile]()
+        for chunk in chunks(rows, transaction.table_metadata):
+            new = self.write(transaction, chunk)
+            self.note(*(file.file_path for file in new))
+            written += new
+        return written
+
     def note(self, *paths: str) -> None:
         """Files that belong to one try, such as those of deletes."""
         self._others += paths

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Transaction
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.types import (
+    BooleanType,
     DateType,
     IntegerType,
     LongType,
@@ -38,14 +40,21 @@ class FoundRows:
 
     task: FileScanTask
     positions: NDArray[np.int64]  # ascending
+    places: NDArray[np.int64]  # of the key of each row among those that were looked for
     deleted: NDArray[np.int64]  # positions that delete files remove already
+
+    def numbered(self, places: NDArray[np.int64]) -> "FoundRows":
+        """The rows with other places; those without one, -1, are left out."""
+        has_place = places >= 0
+        return replace(self, positions=self.positions[has_place], places=places[has_place])
 
 
 class TargetRows:
     """The live rows of a table, as a transaction has it by now."""
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, branch: str = MAIN_BRANCH) -> None:
         self._transaction = transaction
+        self._branch = branch
         self._io = transaction._table.io  # noqa: SLF001
         self._metadata = transaction.table_metadata
 
@@ -66,6 +75,7 @@ class TargetRows:
         schema = self._metadata.schema().select(*names)
         for task in self._tasks({**narrowing, **dict(zip(names, keys.columns, strict=True))}):
             deleted, positions, first = self._deleted(task), list[NDArray[np.int64]](), 0
+            found_places = list[NDArray[np.int64]]()
             for rows in self.rows_of(task, schema):
                 columns = zip(named_columns(rows, names), keys.schema.types, strict=True)
                 hashes = RowHashes.of([like(*each) for each in columns], key=hash_key).to_column()
@@ -75,10 +85,26 @@ class TargetRows:
                 here = here[_ranks(places[here]) < (copies - counts)[places[here]]]
                 counts += np.bincount(places[here], minlength=len(wanted))
                 positions.append(here + first)
+                found_places.append(places[here].astype(np.int64))
                 first += rows.num_rows
             if sum(map(len, positions)):
-                found.append(FoundRows(task=task, positions=np.concatenate(positions), deleted=deleted))
+                each = FoundRows(
+                    task=task,
+                    positions=np.concatenate(positions),
+                    places=np.concatenate(found_places),
+                    deleted=deleted,
+                )
+                found.append(each)
         return found, counts
+
+    def read(self, found: FoundRows, schema: Schema) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+        """The rows that were found in a file, and their places."""
+        first = 0
+        for rows in self.rows_of(found.task, schema):
+            start, stop = np.searchsorted(found.positions, (first, first + rows.num_rows))
+            if start < stop:
+                yield rows.take(pa.array(found.positions[start:stop] - first)), found.places[start:stop]
+            first += rows.num_rows
 
     def rows_of(self, task: FileScanTask, schema: Schema) -> Iterator[pa.RecordBatch]:
         """All rows of a file in order, also deleted ones."""
@@ -93,7 +119,7 @@ class TargetRows:
         """Files whose bounds admit a value of every column."""
         schema = self._metadata.schema()
         tests = [_test(schema, name, column) for name, column in columns.items()]
-        for task in self._transaction._scan().plan_files():  # noqa: SLF001 - the state after the staged schema change
+        for task in self._transaction._scan().use_ref(self._branch).plan_files():  # noqa: SLF001 - the state after the staged schema change
             if all(test(task.file) for test in tests):
                 yield task
 
@@ -142,4 +168,4 @@ def _ordered(kind: object, column: pa.ChunkedArray | pa.Array) -> Sequence[Any] 
     if isinstance(kind, _WHOLE):
         wide = column.cast(pa.int32()) if pa.types.is_date(column.type) else column
         return np.unique(wide.cast(pa.int64()).to_numpy()).tolist()
-    return sorted(pc.unique(column).to_pylist()) if isinstance(kind, StringType) else None
+    return sorted(pc.unique(column).to_pylist()) if isinstance(kind, (BooleanType, StringType)) else None
