@@ -56,11 +56,15 @@ def apply(rows: Rows, step: list[dict[str, Any]]) -> None:
             assert rows.pop(row["id"]) == shown
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(s, marks=pytest.mark.extended) for s in range(4, 40))])
-def test_each_entry_of_the_log_is_a_step_that_ends_at_its_state(seed: int, flights: Flights) -> None:
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(s, marks=pytest.mark.extended) for s in range(4, 16))])
+def test_each_entry_of_the_log_is_a_step_that_ends_at_its_state(
+    seed: int, flights: Flights, monkeypatch: pytest.MonkeyPatch
+) -> None:
     states = made(flights, seed, follow="log", max_steps_per_batch=5)
     run_pipeline("words")
     loaded = len(states.entries()) - 1
+    if seed % 2:
+        states.unsettle_clocks(monkeypatch)
     for _ in range(3):
         states.go_on(states.random.randrange(1, 7))
         while icefloe("run", "words", "--json").document["batch"] is not None:

@@ -1,11 +1,14 @@
 """A table whose branch goes forth and back at random, and every state that its readers saw."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pyarrow as pa
+import pytest
 from pyiceberg.table import Table
 
 ROWS: Final = pa.schema(
@@ -21,7 +24,17 @@ class PublishedStates:
 
     table: Table
     random: Random
-    _branches: int = field(default=0)
+    _staged: list[int] = field(default_factory=list)
+
+    def unsettle_clocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each commit has a clock that is up to three seconds late."""
+
+        def late_ms() -> int:
+            return int(time.time() * 1000) - self.random.randrange(3000)
+
+        clock = SimpleNamespace(time=lambda: late_ms() / 1000)
+        monkeypatch.setattr("pyiceberg.table.snapshots.time", clock)
+        monkeypatch.setattr("pyiceberg.table.update.datetime_to_millis", lambda _: late_ms())
 
     def rows(self, snapshot_id: int | None = None) -> Rows:
         return {row["id"]: row for row in self.table.scan(snapshot_id=snapshot_id).to_arrow().to_pylist()}
@@ -33,7 +46,7 @@ class PublishedStates:
 
     def go_on(self, count: int) -> None:
         for _ in range(count):
-            self.random.choice([self.write, self.write, self.write, self.roll_back, self.fast_forward])()
+            self.random.choice([self.write, self.write, self.write, self.roll_back, self.stage, self.publish])()
 
     def write(self, branch: str = "main") -> None:
         """One commit, of several snapshots and entries if rows are replaced."""
@@ -57,13 +70,17 @@ class PublishedStates:
         found = [snapshot_id for snapshot_id, _ in self.entries() if snapshot_id in there]
         self.table.manage_snapshots().set_current_snapshot(self.random.choice(found)).commit()
 
-    def fast_forward(self) -> None:
-        """Commits that nobody saw, until main is moved to the last of them."""
-        self._branches += 1
-        name, head = f"b{self._branches}", self.table.current_snapshot()
+    def stage(self) -> None:
+        """Commits on another branch, which nobody sees before main is moved there."""
+        name, head = f"b{len(self._staged)}-{self.table.last_sequence_number}", self.table.current_snapshot()
         assert head is not None
         self.table.manage_snapshots().create_branch(head.snapshot_id, name).commit()
         for _ in range(self.random.randrange(1, 3)):
             self.write(name)
-        staged = self.table.refs()[name].snapshot_id
-        self.table.manage_snapshots().set_current_snapshot(staged).commit()
+        self._staged.append(self.table.refs()[name].snapshot_id)
+
+    def publish(self) -> None:
+        """What was staged becomes current, though main may have gone on."""
+        if not self._staged:
+            self.stage()
+        self.table.manage_snapshots().set_current_snapshot(self._staged.pop()).commit()
