@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from icefloe.changes.columns import ChangeColumns
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.iceberg.step import Step as RecordedStep
+from icefloe.iceberg.step import StepKind
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 
 Row: TypeAlias = Mapping[str, Any]
@@ -130,7 +132,7 @@ class StagedHistory:
             for key, row in self.rows.items()
         }
 
-    def _batch(self, steps: Iterable[Step], *, place: tuple[bool, bool] | None = None) -> StagedBatch:
+    def _batch(self, steps: Sequence[Step], *, place: tuple[bool, bool] | None = None) -> StagedBatch:
         number, after = self.next_number, self._snapshots
         begins_anew, ends_load = place or (False, False)
         self.next_number += 1
@@ -154,8 +156,20 @@ class StagedHistory:
             field_ids=dict(self.field_ids),
             defaulted=self.defaulted,
             hash_key=RowHashes.new_key(),
+            log=tuple(self._log(steps, StepKind.COMMIT if place is None else StepKind.INITIAL)),
         )
         return StagedBatch(batch=batch, parts=tuple(_parts(batch.schema, made)))
+
+    def _log(self, steps: Sequence[Step], kind: StepKind) -> Iterator[RecordedStep]:
+        for ordinal in range(len(steps)):
+            time_ms = int(_START.timestamp() + self._snapshots) * 1000 + ordinal + 1
+            yield RecordedStep.of(
+                kind,
+                [_FIRST_SNAPSHOT_ID + self._snapshots],
+                timestamp_ms=time_ms,
+                change_ordinal=ordinal,
+                made_current_at_ms=time_ms,
+            )
 
     def _apply(self, step: Step, ordinal: int, number: int) -> Iterator[Row]:
         for key, values in step.items():

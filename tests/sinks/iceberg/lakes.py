@@ -9,6 +9,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from icefloe.sinks.iceberg.changelog import ChangelogSink
+from icefloe.sinks.iceberg.history import HistorySink
 from icefloe.sinks.iceberg.mirror import MirrorSink
 from icefloe.sinks.iceberg.table_sink import TableSink
 from icefloe.sinks.iceberg.target import TargetTable
@@ -39,6 +40,8 @@ class Lake:
 
     folder: Path
     mode: str = "changelog"
+    track: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
     between: list[Callable[[], object]] = field(default_factory=list)
 
     @classmethod
@@ -62,6 +65,8 @@ class Lake:
 
     def sink(self) -> TableSink:
         target = TargetTable(_Catalog(self), NAME)
+        if self.mode == "history":
+            return HistorySink(target, track=self.track, untracked=self.untracked)
         return MirrorSink(target) if self.mode == "mirror" else ChangelogSink(target)
 
     def deliver(self, *batches: StagedBatch) -> DeliveringProcess:

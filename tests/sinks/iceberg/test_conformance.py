@@ -10,6 +10,7 @@ from pyiceberg.schema import Schema
 
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.iceberg.changelog import ChangelogSink
+from icefloe.sinks.iceberg.history import HistorySink
 from icefloe.sinks.iceberg.mirror import MirrorSink
 from icefloe.sinks.iceberg.table_sink import TableSink
 from icefloe.sinks.iceberg.target import TargetTable
@@ -56,6 +57,16 @@ class TestChangelog(OverSqlite):
 class TestMirror(OverSqlite):
     kind = MirrorSink
     step = 3
+
+
+class TestHistory(OverSqlite):
+    kind = HistorySink
+    step = 4
+
+
+@pytest.mark.extended
+class TestHistoryAtEachCall(OverSqlite):
+    kind = HistorySink
 
 
 @pytest.mark.extended

@@ -9,7 +9,8 @@ from typing import ClassVar, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyiceberg.expressions import BooleanExpression, EqualTo
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.parser import parse
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Transaction
@@ -109,7 +110,7 @@ class HistorySink(KeyedTableSink):
     """
 
     noun: ClassVar[str] = "history"
-    shown: ClassVar[BooleanExpression] = EqualTo(IS_CURRENT, value=True)
+    shown: ClassVar[BooleanExpression] = parse(f"{IS_CURRENT} = true")
     columns: ClassVar[Schema] = Schema(
         NestedField(1, VALID_FROM, TimestamptzType()),
         NestedField(2, VALID_TO, TimestamptzType()),
