@@ -16,6 +16,7 @@ from icefloe.sinks.iceberg.table_sink import TableSink
 from icefloe.sinks.iceberg.target import TargetTable
 from icefloe.testing.conformance import SinkConformance
 from icefloe.testing.processes import OutwardCalls
+from icefloe.testing.staged_history import NotConformingError
 
 pytestmark = pytest.mark.slow
 
@@ -63,10 +64,15 @@ class TestHistory(OverSqlite):
     kind = HistorySink
     step = 4
 
+    def test_hidden_identity_columns_are_not_shown(self) -> None:
+        # Equal rows of two keys may have begun at different times.
+        with pytest.raises(NotConformingError, match="a history, whose rows need their key, and column id is not in"):
+            super().test_hidden_identity_columns_are_not_shown()
+
 
 @pytest.mark.extended
-class TestHistoryAtEachCall(OverSqlite):
-    kind = HistorySink
+class TestHistoryAtEachCall(TestHistory):
+    step = 1
 
 
 @pytest.mark.extended

@@ -84,3 +84,110 @@ def test_at_each_entry_of_the_log_the_history_is_the_table(
     assert current == states.rows()
     assert all((each["valid_to"] is None) == each["is_current"] for each in found)
     assert icefloe("verify", "words").code == 0
+
+
+def intervals(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    names = (*ROWS.names, "valid_from", "valid_to", "is_current", "_commit_snapshot_id", "_closed_commit_snapshot_id")
+    return sorted((tuple(row[name] for name in names) for row in found), key=str)
+
+
+@pytest.mark.parametrize("seed", [5, *(pytest.param(s, marks=pytest.mark.extended) for s in range(20, 28))])
+def test_the_intervals_are_the_same_however_the_states_are_cut_into_batches(seed: int, flights: Flights) -> None:
+    states = words(flights, seed, max_steps_per_batch=2)
+    sink = {**HISTORY, "table": "changes.at_once"}
+    flights.write_pipeline("at_once", table="nyc.words", identifier_columns=["id"], sink=sink)
+    run_all()
+    assert icefloe("run", "at_once").code == 0
+    for _ in range(4):
+        states.go_on(3)
+        run_all()
+    assert icefloe("run", "at_once").code == 0
+    at_once = flights.lake.table.catalog.load_table("changes.at_once").scan().to_arrow().to_pylist()
+    assert intervals(at_once) == intervals(versions(flights))
+    assert len({row["_batch"] for row in at_once}) <= 2 < len({row["_batch"] for row in versions(flights)})
+
+
+@pytest.mark.parametrize("max_bytes", [1, 2**40], ids=["in parts", "whole"])
+def test_a_reload_keeps_the_versions_of_rows_that_are_the_same(flights: Flights, max_bytes: int) -> None:
+    states = words(flights, 0, max_bytes_per_batch=max_bytes)
+    states.table.append(pa.Table.from_pylist([{"id": 7, "word": "z", "number": 7}], ROWS))
+    run_all()
+    [first] = {row["valid_from"] for row in versions(flights)}
+    states.table.delete("id in (1, 2)")
+    states.table.append(pa.Table.from_pylist([{"id": 2, "word": "new", "number": 1}], ROWS))
+    assert icefloe("reset", "words", "--yes").code == 0
+    run_all()
+    entry = states.entries()[-1][1]
+    reloaded = datetime.fromtimestamp(entry / 1000, UTC)
+    found = sorted((row["id"], row["valid_from"] == first, row["valid_to"], row["word"]) for row in versions(flights))
+    assert [row for row in found if row[0] not in (1, 2)] == [
+        (0, True, None, "a"), (3, True, None, "a"), (7, True, None, "z"),
+    ]  # fmt: skip
+    assert sorted((row for row in found if row[0] in (1, 2)), key=str) == [
+        (1, True, reloaded, "a"), (2, False, None, "new"), (2, True, reloaded, "a"),
+    ]  # fmt: skip
+    before = intervals(versions(flights))
+    assert icefloe("reset", "words", "--yes").code == 0
+    run_all()
+    assert intervals(versions(flights)) == before
+    assert icefloe("verify", "words").code == 0
+
+
+@pytest.mark.parametrize("keys", [{"track": ["word"]}, {"except": ["number"]}], ids=str)
+def test_a_column_that_is_not_tracked_changes_in_its_version(flights: Flights, keys: dict[str, Any]) -> None:
+    states = words(flights, 0, sink=keys)
+    run_all()
+    before = {row["id"]: row["valid_from"] for row in versions(flights)}
+    states.replace({"id": 1, "word": "a", "number": 4})
+    run_all()
+    for row in ((1, "a", 5), (2, "b", 5), (2, "b", 6)):
+        states.replace(dict(zip(ROWS.names, row, strict=True)))
+    run_all()
+    found = sorted((row["id"], row["word"], row["number"], row["is_current"]) for row in versions(flights))
+    assert found == [(0, "a", 0, True), (1, "a", 5, True), (2, "a", 0, False), (2, "b", 6, True), (3, "a", 0, True)]
+    assert all(row["valid_from"] == before[row["id"]] for row in versions(flights) if row["word"] == "a")
+    assert icefloe("verify", "words").code == 0
+
+
+def test_a_history_that_drifted_stops_the_next_change_of_that_row(flights: Flights) -> None:
+    states = words(flights, 0)
+    run_all()
+    flights.lake.table.catalog.load_table("changes.words").delete("id = 1")
+    assert icefloe("verify", "words").code == 65
+    states.table.delete("id = 1")
+    refused = icefloe("run", "words")
+    assert (refused.code, "has drifted from table nyc.words" in refused.err) == (65, True), refused.err
+
+
+def test_from_earliest_begins_with_the_oldest_state_and_goes_on_with_no_other_history(flights: Flights) -> None:
+    states = words(flights, 3, initial_load="from_earliest")
+    states.go_on(8)
+    run_all()
+    found = versions(flights)
+    for at, snapshot_id in published(states, 0):
+        assert as_of(found, at) == states.rows(snapshot_id)
+    assert icefloe("reset", "words", "--yes").code == 0
+    refused = icefloe("run", "words")
+    assert (refused.code, "has a history already" in refused.err) == (65, True), refused.err
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"changes": "net"}, "changes must be each"),
+        ({"follow": "lineage"}, "follow must be log"),
+        ({"initial_load": "from_now"}, "initial_load must be full or from_earliest"),
+        ({"commit_groups": "split"}, "commit_groups must be fuse"),
+        ({"sink": {"track": ["word"], "except": ["number"]}}, "exclude each other"),
+        ({"sink": {"track": ["wort"]}}, "sink.track has wort, which is no column of table nyc.words"),
+        ({"sink": {"mode": "mirror", "track": ["word"]}}, "sink.track is for mode: history"),
+        ({"columns": ["word"]}, "column id is not in columns"),
+    ],
+    ids=str,
+)
+def test_what_a_history_cannot_be_made_of_is_refused_in_words(
+    flights: Flights, keys: dict[str, Any], sentence: str
+) -> None:
+    words(flights, 0, **keys)
+    refused = icefloe("run", "words")
+    assert (refused.code, sentence in refused.err) == (65, True), refused.err

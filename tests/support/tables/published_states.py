@@ -72,12 +72,23 @@ class PublishedStates:
 
     def stage(self) -> None:
         """Commits on another branch, which nobody sees before main is moved there."""
-        name, head = f"b{len(self._staged)}-{self.table.last_sequence_number}", self.table.current_snapshot()
-        assert head is not None
-        self.table.manage_snapshots().create_branch(head.snapshot_id, name).commit()
+        name = self._branch()
         for _ in range(self.random.randrange(1, 3)):
             self.write(name)
         self._staged.append(self.table.refs()[name].snapshot_id)
+
+    def _branch(self) -> str:
+        name, head = f"b{self.table.last_sequence_number}", self.table.current_snapshot()
+        assert head is not None
+        self.table.manage_snapshots().create_branch(head.snapshot_id, name).commit()
+        return name
+
+    def replace(self, row: dict[str, Any]) -> None:
+        """One row in place of another, at once: readers see nothing between."""
+        name = self._branch()
+        self.table.delete(f"id = {row['id']}", branch=name)
+        self.table.append(pa.Table.from_pylist([row], ROWS), branch=name)
+        self.table.manage_snapshots().set_current_snapshot(self.table.refs()[name].snapshot_id).commit()
 
     def publish(self) -> None:
         """What was staged becomes current, though main may have gone on."""
