@@ -185,7 +185,7 @@ def test_from_earliest_begins_with_the_oldest_state_and_goes_on_with_no_other_hi
     ],
     ids=str,
 )
-def test_what_a_history_cannot_be_made_of_is_refused_in_words(
+def test_keys_that_make_no_history_are_refused_in_words(
     flights: Flights, keys: dict[str, Any], sentence: str
 ) -> None:
     words(flights, 0, **keys)

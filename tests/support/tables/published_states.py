@@ -91,7 +91,7 @@ class PublishedStates:
         self.table.manage_snapshots().set_current_snapshot(self.table.refs()[name].snapshot_id).commit()
 
     def publish(self) -> None:
-        """What was staged becomes current, though main may have gone on."""
+        """Staged commits become current, though main may have gone on."""
         if not self._staged:
             self.stage()
         self.table.manage_snapshots().set_current_snapshot(self._staged.pop()).commit()
