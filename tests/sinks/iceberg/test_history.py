@@ -185,9 +185,7 @@ def test_from_earliest_begins_with_the_oldest_state_and_goes_on_with_no_other_hi
     ],
     ids=str,
 )
-def test_keys_that_make_no_history_are_refused_in_words(
-    flights: Flights, keys: dict[str, Any], sentence: str
-) -> None:
+def test_keys_that_make_no_history_are_refused_in_words(flights: Flights, keys: dict[str, Any], sentence: str) -> None:
     words(flights, 0, **keys)
     refused = icefloe("run", "words")
     assert (refused.code, sentence in refused.err) == (65, True), refused.err
