@@ -9,8 +9,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from icefloe.sinks.iceberg.changelog import ChangelogSink
-from icefloe.sinks.iceberg.history import HistorySink
 from icefloe.sinks.iceberg.mirror import MirrorSink
+from icefloe.sinks.iceberg.row_history import HistorySink
 from icefloe.sinks.iceberg.table_sink import TableSink
 from icefloe.sinks.iceberg.target import TargetTable
 from icefloe.testing.processes import DeliveringProcess

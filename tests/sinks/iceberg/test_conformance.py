@@ -10,8 +10,8 @@ from pyiceberg.schema import Schema
 
 from icefloe.patience import PATIENCE_VARIABLE
 from icefloe.sinks.iceberg.changelog import ChangelogSink
-from icefloe.sinks.iceberg.history import HistorySink
 from icefloe.sinks.iceberg.mirror import MirrorSink
+from icefloe.sinks.iceberg.row_history import HistorySink
 from icefloe.sinks.iceberg.table_sink import TableSink
 from icefloe.sinks.iceberg.target import TargetTable
 from icefloe.testing.conformance import SinkConformance

@@ -5,7 +5,7 @@
 - `changelog`: appends changes
 - `keyed_table`: what tables with rows by key share
 - `mirror`: keeps the table equal to the source
-- `history`: keeps every version of every row
+- `row_history`: keeps every version of every row
 - `versions`: the versions that changes begin, go on with and end
 - `target`: the table in its catalog, its token, and commits that move main from an inspected head
 - `target_schema`: columns that follow those of the source
