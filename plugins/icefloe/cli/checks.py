@@ -14,7 +14,7 @@ from icefloe.batch.verify.verify_delivery import verify_delivery
 from icefloe.cli.pipeline_session import awaited, credentials_here, load_named_pipeline, open_session, warn_of_conn_ids
 from icefloe.cli.screen import Screen
 from icefloe.engines.phase_runner import PhaseRunner
-from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.node.machine import Machine
 from icefloe.pipeline.model import Pipeline
@@ -184,8 +184,10 @@ def verify(arguments: Namespace, screen: Screen) -> None:
     session = open_session(load_named_pipeline(arguments))
     with session.delivery_sink() as sink:
         if sink is not None:
-            _compare(session, sink, screen)
+            _compare(session, sink, screen, first=arguments.first)
             return
+    if arguments.first is not None:
+        raise UsageError("the files sink is replayed as a whole: leave out --from")
     _replay(session, screen)
 
 
@@ -204,9 +206,9 @@ def _replay(session: PipelineSession, screen: Screen) -> None:
     )
 
 
-def _compare(session: PipelineSession, sink: Sink, screen: Screen) -> None:
+def _compare(session: PipelineSession, sink: Sink, screen: Screen, *, first: int | None) -> None:
     with screen.under_way(f"reading {sink.url} back"), session.pipeline.with_lines():
-        found = verify_delivery(session, sink)
+        found = verify_delivery(session, sink, first=first)
     screen.facts({"notes": found.notes})
     screen.answer({
         "pipeline": session.pipeline.name, "table": session.pipeline.table, "sink": found.url,

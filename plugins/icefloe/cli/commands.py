@@ -184,6 +184,9 @@ COMMANDS: Final = (
         description="Files: replays every delivered change on the start state and compares the rows with the end "
         "state. Other sinks: reads back what the sink holds and compares it with the table, key by key.",
         example=("flights_changes",),
+        arguments=(
+            _option("--from", type=int, dest="first", metavar="KEY", help="of a table: leave out smaller keys"),
+        ),
     ),
     Command(
         name="trace", function="trace:trace",

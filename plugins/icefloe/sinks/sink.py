@@ -23,7 +23,7 @@ import pyarrow as pa
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from icefloe.documents import Document
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.pipeline.settings import find_sink
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.storage.store import Store
@@ -79,6 +79,8 @@ class Sink(ABC):
         keeps_deletions: True if marks of deleted rows stay, so that no late write brings a row back: `purge`.
         keeps_written_columns: True if changes keep the columns that they were written with: `read_back_as_written`.
         finds_keys: False if `read_back_as_written` ignores its keys, so that the caller filters.
+        reads_ranges: True if a keyed sink says which batch its rows are of, and reads some of them: `last_batch` and
+            `read_range`.
         wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
         shows_removed_rows: False if a log leaves out rows before updates, and shows of a deleted row its key alone.
     """
@@ -88,6 +90,7 @@ class Sink(ABC):
     keeps_deletions: ClassVar[bool] = False
     keeps_written_columns: ClassVar[bool] = False
     finds_keys: ClassVar[bool] = True
+    reads_ranges: ClassVar[bool] = False
     wants_unique_keys: bool = False
     shows_removed_rows: bool = True
 
@@ -181,6 +184,28 @@ class Sink(ABC):
         Raises:
             TransientError: a load replaced the rows while they were read.
         """
+
+    def last_batch(self, origin: Origin) -> int | None:
+        """The number of an origin's last batch, whose rows readers see; None: it has brought none.
+
+        Between two calls with one answer no batch has changed the rows.
+
+        Raises:
+            TerminalError: the destination is another origin's.
+            TransientError: a load is arriving, whose rows readers do not see yet.
+        """
+        raise NotImplementedError
+
+    def read_range(
+        self, schema: pa.Schema, column: str, *, first: int | None, stop: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of `read_back` by a column of whole numbers.
+
+        Args:
+            first: inclusive; None: from the smallest one on, nulls too.
+            stop: exclusive; None: to the largest one.
+        """
+        raise NotImplementedError
 
     def may_lack_oldest(self) -> bool:
         """False if a log has all keys since its last load: no rule of its own removes the oldest.
@@ -293,6 +318,12 @@ def refuse_gap(
             f"{batch.batch_number} goes on after snapshot {batch.after_snapshot_id}: deliver the batches between them "
             "first"
         )
+
+
+def refuse_load(place: str, *, is_loading: bool) -> None:
+    """Raise while a load of several batches arrives, whose rows readers do not see yet."""
+    if is_loading:
+        raise TransientError(f"a load is arriving in {place}: verify again after its last batch")
 
 
 def refuse_lone_replay(batch: ProvenBatch, *, is_unfit: bool, place: str) -> None:

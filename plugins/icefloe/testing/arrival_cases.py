@@ -12,7 +12,7 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.sink import SupersededError
 from icefloe.testing.processes import DeliveringProcess, OutwardCalls, error_at_end
 from icefloe.testing.sink_under_test import SinkUnderTest, case, require_no_error, some_rows
-from icefloe.testing.staged_history import FLIGHTS, ORIGIN, NotConformingError, Row, StagedHistory, Step
+from icefloe.testing.staged_history import FLIGHTS, ORIGIN, OTHER, NotConformingError, Row, StagedHistory, Step
 
 MIXED: Step = {0: {"word": "b", "number": 10}, 1: None, 4: {"word": "b"}, 20: {"word": "new"}}
 """An update, a delete, an update to null and an insert, over all parts of a batch."""
@@ -107,6 +107,33 @@ class ArrivalCases(SinkUnderTest):
         self.deliver(destination, history.change(MIXED))
         with case("read_back of the keys 0, 1, 20 and 99"):
             self.require(destination, history, ids={0, 1, 20, 99})
+
+    def test_ranges_of_keys_can_be_read_back_as_of_a_batch_that_is_named(self) -> None:
+        history = StagedHistory()
+        destination = self.new_destination()
+        loads, change = history.load(some_rows(9), batches=2), history.change(MIXED)
+        with closing(self.open_sink(destination, OutwardCalls())) as sink:
+            if not sink.reads_ranges:
+                pytest.skip("the sink is read as a whole")
+            sink.claim(ORIGIN)
+            with case("an origin that has brought no batch"):
+                found = [sink.last_batch(ORIGIN)]
+            self.deliver(destination, loads[0])
+            with case("a load that arrives", expects=TransientError):
+                sink.last_batch(ORIGIN)
+            self.deliver(destination, loads[1], change)
+            with case("the last of three batches"):
+                found.append(sink.last_batch(ORIGIN))
+            if found != [None, change.batch.batch_number]:
+                raise NotConformingError(f"last_batch gave {found}; expected [None, {change.batch.batch_number}]")
+            with case("the last batch of another origin", expects=TerminalError):
+                sink.last_batch(OTHER)
+            for first, stop in ((None, None), (None, 4), (4, 20), (4, None)):
+                batches = sink.read_range(history.shown, "id", first=first, stop=stop)
+                rows = [row for batch in batches for row in batch.to_pylist()]
+                wanted = [row for key, row in history.rows.items() if (first or 0) <= key < (stop or 99)]
+                if sorted(rows, key=repr) != sorted(wanted, key=repr):
+                    raise NotConformingError(f"the rows from {first} on, below {stop}, are {rows}; expected {wanted}")
 
     def test_a_check_leaves_nothing_behind(self) -> None:
         destination, history = self.new_destination(), StagedHistory()

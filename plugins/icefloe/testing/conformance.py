@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from operator import methodcaller
@@ -24,7 +23,7 @@ from icefloe.testing.processes import (
     error_at_end,
 )
 from icefloe.testing.sink_under_test import SinkUnderTest, case, require_no_error, some_rows
-from icefloe.testing.staged_history import ORIGIN, NotConformingError, Row, StagedBatch, StagedHistory
+from icefloe.testing.staged_history import ORIGIN, OTHER, NotConformingError, Row, StagedBatch, StagedHistory
 
 _NEXT: Final = {0: None, 1: {"word": "next"}, 2: {"word": "next"}, 20: {"word": "next"}, 41: {"word": "next"}}
 """Changes what the batches before it changed, and more."""
@@ -133,9 +132,6 @@ def _require_either(read: Sequence[Row], *states: Sequence[Row]) -> None:
         raise NotConformingError(
             f"the rows read are {read}; expected those before the load or those after it: {states}"
         )
-
-
-OTHER: Origin = replace(ORIGIN, owner="0b5d4f0e-1111-4a6e-9d5b-000000000002", pipeline="other_changes")
 
 
 class OwnershipCases(SinkUnderTest):

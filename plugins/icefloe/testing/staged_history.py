@@ -25,6 +25,7 @@ Step: TypeAlias = Mapping[int, Row | None]
 """A commit: the row of each ``id`` that it sets, without the ``id``; None: the row is deleted."""
 FLIGHTS: Final = pa.schema([("id", pa.int64()), ("word", pa.string()), ("number", pa.int32())])
 ORIGIN: Final = Origin(owner="0b5d4f0e-1111-4a6e-9d5b-000000000001", pipeline="flights_changes", table="nyc.flights")
+OTHER: Final = replace(ORIGIN, owner="0b5d4f0e-1111-4a6e-9d5b-000000000002", pipeline="other_changes")
 _PARTS: Final = 3
 _FIRST_SNAPSHOT_ID: Final = 2**60 + 1
 """Above 2^53, so that a sink that keeps ids as floats is found."""

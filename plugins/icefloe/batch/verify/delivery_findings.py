@@ -86,6 +86,7 @@ class KeyDifferences:
     kept: pa.Table = field(
         default_factory=lambda: pa.table({"key": pa.array([], pa.binary(16)), "kind": pa.array([], pa.string())})
     )
+    rows: int = 0  # in the first place
     doubled: int = 0  # further rows of a key in the second place
     ambiguous: int = 0  # keys with several rows in the first place; any of them is right
     ambiguous_kept: Sequence[pa.Table] = ()  # a row of each of the first ambiguous keys
@@ -96,8 +97,9 @@ class KeyDifferences:
         counts: Counter[str] = Counter()
         kept: list[pa.Table] = []
         several: list[pa.Table] = []
-        doubled = ambiguous = 0
+        doubled = ambiguous = wanted_rows = 0
         for wanted, there in zip(expected.slices(), held.slices(), strict=True):
+            wanted_rows += len(wanted)
             newest = _last_of_each_key(there)
             doubled += 0 if is_log else len(there) - len(newest)
             shared = wanted.filter(
@@ -121,7 +123,27 @@ class KeyDifferences:
                 if len(shown):
                     kept.append(shown.append_column("kind", pa.repeat(pa.scalar(kind), len(shown))))
         found = pa.concat_tables(kept, promote_options="permissive") if kept else cls().kept
-        return cls(counts=+counts, kept=found, doubled=doubled, ambiguous=ambiguous, ambiguous_kept=several)
+        return cls(
+            counts=+counts,
+            kept=found,
+            rows=wanted_rows,
+            doubled=doubled,
+            ambiguous=ambiguous,
+            ambiguous_kept=[each for each in several if len(each)],
+        )
+
+    def plus(self, others: Self) -> Self:
+        """Those of other keys, too."""
+        kept = [each for each in (self.kept, others.kept.slice(0, max(0, KEPT - len(self.kept)))) if len(each)]
+        return replace(
+            self,
+            counts=self.counts + others.counts,
+            kept=pa.concat_tables(kept, promote_options="permissive") if kept else self.kept,
+            rows=self.rows + others.rows,
+            doubled=self.doubled + others.doubled,
+            ambiguous=self.ambiguous + others.ambiguous,
+            ambiguous_kept=[*self.ambiguous_kept, *others.ambiguous_kept][:SHOWN],
+        )
 
     @property
     def is_complete(self) -> bool:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.delivery_findings import KeyedRows
+from icefloe.batch.verify.key_ranges import KeyRange
 from icefloe.batch.verify.table_state import Replay, TableState, committed_batches, since_last_load
 from icefloe.changes.columns import ChangeColumns
 from icefloe.changes.row_hash.row_hashes import RowHashes
@@ -132,32 +133,43 @@ class SinkRows:
         """True if rows can be compared by key."""
         return bool(self.names)
 
-    def of_sink(self, folder: Path, *, rows: int, keys: pa.RecordBatch | None = None) -> KeyedRows:
+    def of_sink(
+        self, folder: Path, *, rows: int, keys: pa.RecordBatch | None = None, within: KeyRange | None = None
+    ) -> KeyedRows:
         """Rows or changes of the sink by key."""
         held = KeyedRows(folder, rows=rows, names=self.names)
-        for batch in self._read(keys):
+        for batch in self._read(keys, within):
             is_live = None if self.sink.keyed else pc.is_in(batch.column(ChangeColumns.TYPE), _LIVE)
             held.add(self._keys(batch), self._hashes(batch), self.shape.identity_of(batch), is_live)
         return held
 
-    def of_table(self, state: TableState, folder: Path, *, rows: int, keys: pa.Array | None = None) -> KeyedRows:
+    def of_table(
+        self,
+        state: TableState,
+        folder: Path,
+        *,
+        rows: int,
+        keys: pa.Array | None = None,
+        within: KeyRange | None = None,
+    ) -> KeyedRows:
         """Rows of a state by key."""
         wanted = KeyedRows(folder, rows=rows, names=self.names)
-        for batch in state.rows():
+        for found in state.rows() if within is None else state.within(within).rows():
+            batch = found if within is None else found.filter(within.among(found.column(within.column)))
             hashes = self._keys(batch)
             if keys is None:
                 wanted.add(hashes, self._hashes(batch), self.shape.identity_of(batch))
                 continue
             places = np.flatnonzero(pc.is_in(hashes.to_column(), keys).to_numpy(zero_copy_only=False))
             if len(places):
-                found = batch.take(pa.array(places))
-                wanted.add(hashes.take(places), self._hashes(found), self.shape.identity_of(found))
+                chosen = batch.take(pa.array(places))
+                wanted.add(hashes.take(places), self._hashes(chosen), self.shape.identity_of(chosen))
         return wanted
 
     def difference(self, state: TableState) -> int:
         """Rows missing or in excess, counted without keys; a log must retain all changes."""
         replay = Replay()
-        for batch in self._read(None):
+        for batch in self._read():
             weights = np.ones(batch.num_rows, np.int64)
             if not self.sink.keyed:
                 is_live = pc.is_in(batch.column(ChangeColumns.TYPE), _LIVE).to_numpy(zero_copy_only=False)
@@ -167,11 +179,14 @@ class SinkRows:
             replay.add(self._hashes(batch), np.full(batch.num_rows, -1, np.int64))
         return replay.differing_rows()
 
-    def _read(self, keys: pa.RecordBatch | None) -> Iterable[pa.RecordBatch]:
+    def _read(self, keys: pa.RecordBatch | None = None, within: KeyRange | None = None) -> Iterable[pa.RecordBatch]:
         columns, is_keyed = self.shape.delivered.arrow, self.sink.keyed
         schema = columns if is_keyed else ChangeColumns.schema(columns, with_batch=True)
         self.retained = Counter()
-        for batch in self.sink.read_back(schema, keys=keys) if is_keyed else self.written.read(self.sink, keys=keys):
+        found = self.sink.read_back(schema, keys=keys) if is_keyed else self.written.read(self.sink, keys=keys)
+        if within is not None:
+            found = self.sink.read_range(schema, within.column, first=within.first, stop=within.stop)
+        for batch in found:
             if not batch.schema.equals(schema):
                 raise TerminalError(
                     f"{self.sink.url} is read back with other columns than the table has ({batch.schema.names} instead "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from icefloe.batch.plan.map_tasks import PlannedFile, map_task_document, map_tas
 from icefloe.batch.rows.file_effects import FileEffects, task_file_effects
 from icefloe.batch.rows.row_reader import TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
+from icefloe.batch.verify.key_ranges import FileKeys, KeyRange
 from icefloe.changes.consolidate import consolidate
 from icefloe.changes.hash_index import HashSlice
 from icefloe.changes.row_hash.row_hashes import RowHashes
@@ -145,6 +146,21 @@ class TableState:
     def record_count(self) -> int:
         """Number of rows."""
         return self.files.record_count
+
+    def key_bounds(self, column: str) -> Iterator[FileKeys]:
+        """Of each data file the smallest and the largest value of a column, if known, and its rows."""
+        field_id = self.shape.delivered.field_ids[column]
+        for task in self.files.tasks:
+            bounds: Any = task.bounds(self.shape.delivered).get(field_id)
+            yield bounds, task.data_file.record_count
+
+    def within(self, keys: KeyRange) -> Self:
+        """The state without files that have no row in a range."""
+        if keys.first is None and not self.shape.delivered.columns.find_field(keys.column).required:
+            return self  # bounds do not tell of nulls
+        pairs = zip(self.files.tasks, self.key_bounds(keys.column), strict=True)
+        tasks = tuple(task for task, (bounds, _) in pairs if bounds is None or keys.may_have(*bounds))
+        return replace(self, files=replace(self.files, tasks=tasks))
 
     def add_to(self, replay: Replay, *, sign: int) -> None:
         """Adds every row, or takes it away if ``sign`` is -1."""

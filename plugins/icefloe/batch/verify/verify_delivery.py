@@ -1,5 +1,6 @@
 """A delivery sink, compared with the table at the cursor."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,32 +25,45 @@ from icefloe.batch.verify.delivery_findings import (
     left_out_note,
     named,
 )
+from icefloe.batch.verify.key_ranges import ROWS_PER_RANGE, KeyRange, divided_keys, ranged_column
 from icefloe.batch.verify.sink_rows import SinkRows, WrittenColumns
 from icefloe.batch.verify.table_state import TableState, committed_batches, delivered_shape, since_last_load
 from icefloe.batch.verify.verify_batches import missing_manifests
 from icefloe.changes.columns import ChangeType
-from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.log import CheckpointView
-from icefloe.checkpoint.records import Cursor
-from icefloe.errors import TransientError
+from icefloe.checkpoint.records import Cursor, OffsetRecord, PipelineRecord
+from icefloe.errors import TerminalError, TransientError, UsageError
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.sink import Sink
 from icefloe.storage.local_folders import on_local_disk, task_folder
 
 __all__ = ["verify_delivery"]
 
+_LOG: Final = logging.getLogger(__name__)
 _LOOKS: Final = 5
-"""Tries to read the keys that differ while no batch begins or ends."""
+"""Tries to read keys while no batch begins or ends."""
 _CHANGES_OF_A_LETTER: Final = 2
 """The rows before and after an update are one message."""
 
 
-def verify_delivery(session: PipelineSession, sink: Sink) -> DeliveryFindings:
+def verify_delivery(
+    session: PipelineSession, sink: Sink, *, first: int | None = None, rows_per_range: int = ROWS_PER_RANGE
+) -> DeliveryFindings:
     """Compares a sink with the table, key by key; changes nothing.
 
-    Batches may go on meanwhile. Differing keys are read again between two looks at the checkpoint that agree. Each must
-    be as the table was at the cursor or will be at the end of the open batch.
+    Batches may go on meanwhile. If a sink says which batch its rows are of, it is compared with the table at the end of
+    this very batch, one range of keys after the other. Otherwise differing keys are read again between two looks at the
+    checkpoint that agree. Each must be as the table was at the cursor or will be at the end of the open batch.
+
+    Args:
+        first: smaller keys are left out.
+        rows_per_range: rows that are compared between two looks at the batch that the sink has.
     """
+    if sink.reads_ranges:
+        found = _by_ranges(session, sink, first=first, rows_per_range=rows_per_range)
+        return replace(found, sentences=(*found.sentences, *missing_manifests(session)))
+    if first is not None:
+        raise UsageError(f"{sink.url} is read as a whole: leave out --from")
     view = session.checkpoint.look()
     if view.cursor is None or view.cursor.is_beginning or view.pipeline is None:
         return DeliveryFindings(url=sink.url, notes=("no batch is delivered yet",))
@@ -59,26 +73,92 @@ def verify_delivery(session: PipelineSession, sink: Sink) -> DeliveryFindings:
     if view.cursor.load_part is not None:
         return DeliveryFindings(url=sink.url, notes=("the load is not complete; verify again after its last batch",))
     # Loaded after the look: a snapshot that the cursor names is then in the table, or is gone for good.
-    comparison = _Comparison(session.with_fresh_table(), sink, view, view.cursor, view.pipeline.identity)
+    comparison = _Comparison(session.with_fresh_table(), sink, view, view.cursor, view.pipeline)
     found = comparison.by_keys() if comparison.has_keys else comparison.without_keys()
     return replace(found, sentences=(*found.sentences, *missing_manifests(session)))
 
 
+def _by_ranges(session: PipelineSession, sink: Sink, *, first: int | None, rows_per_range: int) -> DeliveryFindings:
+    held, compared = _as_of_last_batch(session, sink)
+    if not compared.has_keys:
+        return compared.without_keys()
+    found, go_on = KeyDifferences(), first
+    for within in compared.ranges(first, rows_per_range):
+        # From the first range with differences on, all is to be compared again.
+        go_on = go_on if found.counts or within is None else within.first
+        try:
+            for _ in range(_LOOKS):
+                part = compared.differences(within)
+                if sink.last_batch(compared.origin) == held:
+                    break
+                held, compared = _as_of_last_batch(session, sink)
+            else:
+                raise _moved(session, sink)
+        except TransientError as error:
+            if go_on is None:
+                raise
+            raise error.restated(f"{error.sentence}; go on with --from {go_on}") from error
+        found = found.plus(part)
+        _LOG.info("%s: %d keys of %s differ, %d rows compared", sink.url, found.counts.total(), within, found.rows)
+    return compared.findings(found)
+
+
+def _as_of_last_batch(session: PipelineSession, sink: Sink) -> tuple[int, "_Comparison"]:
+    """The last batch that a sink has, and the comparison with the table as it was at its end."""
+    name, checkpoint = session.pipeline.name, session.checkpoint
+    for _ in range(_LOOKS):
+        view = checkpoint.look()
+        delivered = checkpoint.last_delivered(before=view.next_number)
+        if view.pipeline is None or view.cursor is None or delivered is None:
+            # Who waits for a proof must not take this for one.
+            raise TransientError(f"no batch of {name} is delivered to {sink.url} yet: run it, then verify again")
+        held = sink.last_batch(session.origin(view.pipeline.checkpoint_id))
+        # A batch that is delivered and not yet committed leads to another state than the cursor.
+        opened = view.opened if view.opened is not None and held == view.opened.batch_number else None
+        if held is not None and (held == delivered or opened is not None):
+            return held, _Comparison(session.with_fresh_table(), sink, view, view.cursor, view.pipeline, opened)
+    if held is None or delivered is None or held < delivered:
+        raise TerminalError(
+            f"{sink.url} ends with batch {'none' if held is None else held}, and batch {delivered} of {name} was "
+            "delivered: it was restored from a backup, or is another one; correct the sink, or run `icefloe reset "
+            f"{name}`, which loads the table again",
+            url=sink.url,
+        )
+    raise _moved(session, sink)
+
+
+def _moved(session: PipelineSession, sink: Sink) -> TransientError:
+    return TransientError(
+        f"batches of {session.pipeline.name} followed one another while {sink.url} was read; pause the pipeline, and "
+        "verify again when no batch is open",
+        url=sink.url,
+    )
+
+
 class _Comparison:
     def __init__(
-        self, session: PipelineSession, sink: Sink, view: CheckpointView, cursor: Cursor, identity: Identity
+        self,
+        session: PipelineSession,
+        sink: Sink,
+        view: CheckpointView,
+        cursor: Cursor,
+        pipeline: PipelineRecord,
+        opened: OffsetRecord | None = None,  # its end is compared, in place of the cursor
     ) -> None:
-        session.table.history.require_same(cursor.snapshot)
+        end = cursor if opened is None else opened.ending.cursor
+        session.table.history.require_same(end.snapshot)
         self._session, self._sink, self._position = session, sink, view.position
-        self._snapshot_id = cursor.snapshot_id
+        self.origin = session.origin(pipeline.checkpoint_id)
+        self._snapshot_id = end.snapshot_id
         self._batches = since_last_load(committed_batches(session), or_move=True)
         # A pipeline of inserts alone has committed a batch that removes rows only if it left some of its steps out.
         is_reduced = session.pipeline.changes == "append_only"
         self._reduced = [batch for batch in self._batches if is_reduced and ChangeType.removed_rows(batch.counts)]
         first, last = self._batches[0], self._batches[-1]
         self._has_load = first.after_snapshot_id is None and (first.steps > 0 or first.end.snapshot_id is None)
-        schema = TableSchema.at(session.table.metadata, cursor.snapshot_id, after_snapshot_id=last.after_snapshot_id)
-        self._identity = identity.named_by(schema.columns.find_column_name)
+        after_snapshot_id = last.after_snapshot_id if opened is None else opened.spec.after_snapshot_id
+        schema = TableSchema.at(session.table.metadata, end.snapshot_id, after_snapshot_id=after_snapshot_id)
+        self._identity = pipeline.identity.named_by(schema.columns.find_column_name)
         self._shape = delivered_shape(session, schema, self._identity)
         written = WrittenColumns(session, self._shape.delivered, first_batch=first.batch_number)
         self._rows = SinkRows(sink, self._shape, written, first_batch=first.batch_number)
@@ -102,6 +182,34 @@ class _Comparison:
         first = Retention.of(self._batches[:1], self._rows.retained, has_before_images=self._has_before_images)
         needs_all = self._has_load and (not first.lost or not self._may_lack_oldest)
         return self._findings(self._settled(found), state.record_count, needs_all=needs_all, retention=retention)
+
+    def ranges(self, first: int | None, rows_per_range: int) -> Sequence[KeyRange | None]:
+        """The ranges of keys from a key on; one, which is None, if keys have no order that all sides share."""
+        column = ranged_column(self._rows.names, self._shape.delivered.arrow)
+        if column is not None:
+            files = self._state(self._snapshot_id).key_bounds(column)
+            return divided_keys(column, files, first=first, rows_per_range=rows_per_range)
+        if first is not None:
+            raise UsageError(f"the first column of the key of {self._sink.url} is no whole number: leave out --from")
+        return [None]
+
+    def differences(self, within: KeyRange | None) -> KeyDifferences:
+        """The keys of a range that differ, and did so when they were read once more."""
+        state = self._state(self._snapshot_id)
+        with _folders() as (wanted, held):
+            found = KeyDifferences.between(
+                self._rows.of_table(state, wanted, rows=state.record_count, within=within),
+                self._rows.of_sink(held, rows=state.record_count, within=within),
+                is_log=False,
+            )
+        if not found.counts or not found.is_complete:
+            return found
+        again = self._differences(found.kept, [self._snapshot_id], within=within)
+        return replace(found, counts=again.counts, kept=again.kept)
+
+    def findings(self, found: KeyDifferences) -> DeliveryFindings:
+        """The findings of differences in all ranges."""
+        return self._findings(found, found.rows, needs_all=True, retention=Retention())
 
     def without_keys(self) -> DeliveryFindings:
         """The number of differing rows, which do not show their identity."""
@@ -187,13 +295,11 @@ class _Comparison:
             if self._session.checkpoint.look().position == before.position:
                 self._snapshot_id = cursor
                 return remaining
-        raise TransientError(
-            f"batches of {self._session.pipeline.name} followed one another while {url} was read; pause the pipeline, "
-            "and verify again when no batch is open",
-            url=url,
-        )
+        raise _moved(self._session, self._sink)
 
-    def _differences(self, chosen: pa.Table, snapshot_ids: Sequence[int | None]) -> KeyDifferences:
+    def _differences(
+        self, chosen: pa.Table, snapshot_ids: Sequence[int | None], *, within: KeyRange | None = None
+    ) -> KeyDifferences:
         """Differences that are there at each snapshot; the sink is read by the keys."""
         found = KeyDifferences()
         if not len(chosen):
@@ -202,8 +308,9 @@ class _Comparison:
         rows = self._most_rows(len(chosen))
         for place, snapshot_id in enumerate(snapshot_ids):
             with _folders() as (wanted, held):
+                state, sought = self._state(snapshot_id), pc.unique(chosen["key"])
                 now = KeyDifferences.between(
-                    self._rows.of_table(self._state(snapshot_id), wanted, rows=rows, keys=pc.unique(chosen["key"])),
+                    self._rows.of_table(state, wanted, rows=rows, keys=sought, within=within),
                     self._rows.of_sink(held, rows=rows, keys=keys),
                     is_log=not self._sink.keyed,
                 )

@@ -6,7 +6,18 @@ from typing import ClassVar, Final
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    GreaterThanOrEqual,
+    IsNull,
+    LessThan,
+    Or,
+    Reference,
+)
+from pyiceberg.expressions.literals import literal
+from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
@@ -14,12 +25,12 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 
 from icefloe.changes.columns import plain_rows
 from icefloe.errors import TerminalError
-from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_path, named_columns
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, column_path, named_columns
 from icefloe.sinks.iceberg.changelog import with_keys_of
 from icefloe.sinks.iceberg.table_sink import TableSink, delete_all, has_rows
 from icefloe.sinks.iceberg.target import LOAD_BRANCH, Token, pyiceberg_errors
 from icefloe.sinks.iceberg.target_rows import FoundRows, TargetRows
-from icefloe.sinks.sink import PartDelivery, refuse_lone_replay
+from icefloe.sinks.sink import PartDelivery, refuse_load, refuse_lone_replay
 
 _SHOWN_CHARACTERS: Final = 100
 
@@ -33,6 +44,7 @@ class KeyedTableSink(TableSink):
     """
 
     keyed: ClassVar[bool] = True
+    reads_ranges: ClassVar[bool] = True
     noun: ClassVar[str]
     shown: ClassVar[BooleanExpression] = AlwaysTrue()
     properties: ClassVar[Mapping[str, str]] = {
@@ -41,18 +53,50 @@ class KeyedTableSink(TableSink):
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of main."""
+        for rows in self._read(schema, self.shown):
+            yield rows if keys is None else with_keys_of(rows, keys)
+
+    def last_batch(self, origin: Origin) -> int | None:
+        """The number in the token."""
+        table = self._target.load()
+        token = Token.of(table, self.url)
+        if token is None:
+            return None
+        self._refuse_other(origin, token)
+        refuse_load(self.url, is_loading=token.last is not None and token.last.is_loading)
+        return token.last.number if token.last is not None and token.last.generation == token.generation else None
+
+    def read_range(
+        self, schema: pa.Schema, column: str, *, first: int | None, stop: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of main; files are ruled out by their bounds."""
+        key = Reference(column)
+        within: BooleanExpression = AlwaysTrue()
+        if first is not None:
+            within = And(within, GreaterThanOrEqual(term=key, value=literal(first)))
+        if stop is not None:
+            within = And(within, LessThan(term=key, value=literal(stop)))
+        yield from self._read(schema, And(self.shown, Or(within, IsNull(term=key)) if first is None else within))
+
+    def _read(self, schema: pa.Schema, row_filter: BooleanExpression) -> Iterator[pa.RecordBatch]:
         table = self._target.find()
-        if table is None:
+        if table is None or not table.schema().fields:
             return
         names = [name for name in schema.names if name in table.schema().column_names]
+        scan = table.scan(row_filter=row_filter, selected_fields=tuple(names))
         with pyiceberg_errors(self.url, "read"):
-            for rows in table.scan(self.shown, selected_fields=tuple(names)).to_arrow_batch_reader():
-                columns = [
-                    rows.column(each.name).cast(each.type) if each.name in names else pa.nulls(rows.num_rows, each.type)
-                    for each in schema
-                ]
-                found = pa.RecordBatch.from_arrays(columns, schema=schema)
-                yield found if keys is None else with_keys_of(found, keys)
+            reader = ArrowScan(table.metadata, table.io, scan.projection(), row_filter)
+            for task in scan.plan_files():
+                # The public ways read all files at once, and hold them.
+                deletes = _read_all_delete_files(table.io, [task])
+                for rows in reader._record_batches_from_scan_tasks_and_deletes([task], deletes):  # noqa: SLF001
+                    columns = [
+                        rows.column(each.name).cast(each.type)
+                        if each.name in names
+                        else pa.nulls(rows.num_rows, each.type)
+                        for each in schema
+                    ]
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _refuse_batch(self, batch: ProvenBatch) -> None:
         if not batch.identity:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 import psycopg
 import pyarrow as pa
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composable, Identifier
 
 from icefloe.documents import Document
 from icefloe.errors import TerminalError
@@ -27,10 +27,19 @@ from icefloe.sinks.postgres.target_table import (
     copy_rows,
     types_of,
 )
-from icefloe.sinks.sink import PartDelivery, Sink, checked_options, refuse_gap, refuse_lone_replay, refuse_other_record
+from icefloe.sinks.sink import (
+    PartDelivery,
+    Sink,
+    checked_options,
+    refuse_gap,
+    refuse_load,
+    refuse_lone_replay,
+    refuse_other_record,
+)
 from icefloe.storage.store import Store
 
 _PAGE_ROWS: Final = 10_000
+_ALL: Final = SQL("")
 _LACKING_RIGHTS: Final = """
 select named from unnest(array['select', 'insert', 'update', 'delete']) as named
 where not has_table_privilege(%s::oid, named)"""
@@ -50,6 +59,7 @@ class PostgresSink(Sink):
     """Brings each batch into a table by one transaction, in which the token says that it is there."""
 
     keyed: ClassVar[bool] = True
+    reads_ranges: ClassVar[bool] = True
     commits_once: ClassVar[bool] = True
 
     def __init__(self, database: Database, table: str) -> None:
@@ -136,6 +146,30 @@ class PostgresSink(Sink):
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of the table, by a cursor of the server."""
+        yield from self._read(schema, keys=keys)
+
+    def last_batch(self, origin: Origin) -> int | None:
+        """The number in the token."""
+        with self._database.transaction() as transaction:
+            token = self._target.token(transaction, locks=False)
+        if token is None:
+            return None
+        self._refuse_other(origin, token)
+        refuse_load(self.url, is_loading=token.is_loading)
+        return token.last[1] if token.last is not None and token.last[0] == token.generation else None
+
+    def read_range(
+        self, schema: pa.Schema, column: str, *, first: int | None, stop: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows by the index of the key."""
+        ends = {">=": first, "<": stop}
+        tests = [f"{{0}} {sign} {end}" for sign, end in ends.items() if end is not None] or ["true"]
+        nulls = " or {0} is null" if first is None else ""
+        yield from self._read(schema, where=SQL(f" where {' and '.join(tests)}{nulls}").format(Identifier(column)))
+
+    def _read(
+        self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None, where: Composable = _ALL
+    ) -> Iterator[pa.RecordBatch]:
         with self._database.transaction() as transaction:
             if self._target.oid(transaction) is None:
                 return
@@ -152,6 +186,7 @@ class PostgresSink(Sink):
                 copy_rows(transaction, types_of(keys.schema), [copied_rows(keys)])
                 names = comma_separated(keys.schema.names)
                 query += SQL(" where ({}) in (select {} from {})").format(names, names, STAGED)
+            query += where
             cursor = transaction.cursor(name="icefloe")
             cursor.execute(query)
             while page := cursor.fetchmany(_PAGE_ROWS):
