@@ -28,6 +28,7 @@ from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.changelog import ChangelogSink
 from icefloe.sinks.iceberg.mirror import MirrorSink
 from icefloe.sinks.iceberg.target import TargetTable
+from icefloe.sinks.sink import Sink
 from support.spark.spark_lab import SparkLab
 from support.spark.spark_table import SparkTable
 
@@ -70,7 +71,7 @@ def changed(kind: str, rows: pa.Table) -> pa.Table:
     return pa.table([*columns, *rows.columns], schema=pa.schema([*fields, *rows.schema]))
 
 
-def deliver(sink: MirrorSink | ChangelogSink, rows: pa.Table, number: int) -> None:
+def deliver(sink: Sink, rows: pa.Table, number: int) -> None:
     part = StagedPart(number=0, first_row=0, rows=len(rows), size_bytes=rows.nbytes, read=lambda: batches(rows))
     batch = ProvenBatch(
         origin=ORIGIN, batch_number=number, after_snapshot_id=None if number == 0 else number,
