@@ -111,7 +111,7 @@ MUTATIONS: Final = (
     Mutation(name="an abandon of a backfill that was killed is not completed by a run", function="_open_requested",
              kind=Kind.NEVER, place=3, suite=("tests/batch/upkeep/test_abandoned_backfills.py",)),
     Mutation(name="in some schedule a run takes the move of an operator for a batch of its own", function="write_plan",
-             kind=Kind.NEVER, place=2, suite=_SCHEDULES),
+             kind=Kind.NEVER, place=4, suite=_SCHEDULES),
     Mutation(name="copies of a row beyond memory are counted once", function="RangeRows._consolidated",
              kind=Kind.WITHOUT, place=4, suite=("tests/batch/reduce/test_small_memory.py",)),
     Mutation(name="in some schedule damaged map outputs are not voided", function="void_damaged", kind=Kind.WITHOUT,

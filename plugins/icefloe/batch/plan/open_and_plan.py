@@ -32,9 +32,16 @@ _LOOKS: Final = 5
 
 
 def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
-    """Plans first, so that an unreadable table leaves no open batch."""
+    """Plans first, so that an unreadable table leaves no open batch; an open one may have its plan."""
     tally = PhaseTally.of("plan")
     session, checkpoint = batch.session, batch.session.checkpoint
+    if batch.is_resumed:
+        # This run too must own the checkpoint and the sink.
+        claim_batch(batch)
+        folder = session.reference(batch.offset).folder
+        # A plan that was there is gone a moment later if another run cleans up.
+        if folder.size(PLAN) is not None:
+            return batch.offset, load_own_plan(folder, batch.offset)
     with _naming_the_way_out(batch):
         planned_batch = plan_of(batch)
     refuse_excessive_scan(batch, planned_batch)
@@ -185,14 +192,6 @@ def _planned(batch: NextBatch) -> OpenedBatch | None:
     if batch.is_resumed and session.checkpoint.committed(number) is not None:
         return None
     try:
-        if batch.is_resumed:
-            # This run too must own the checkpoint and the sink.
-            claim_batch(batch)
-            reference = session.reference(batch.offset)
-            # A plan that was there is gone a moment later if another run cleans up.
-            if reference.folder.size(PLAN) is not None:
-                found = load_own_plan(reference.folder, batch.offset)
-                return OpenedBatch(reference=reference, plan=found, is_resumed=True)
         offset, plan = write_plan(batch)
     except IcefloeError as error:
         if session.checkpoint.committed(number) is None:
