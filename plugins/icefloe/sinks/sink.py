@@ -29,7 +29,7 @@ from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.storage.store import Store
 from icefloe.units import parse_bytes
 
-__all__ = ["PartDelivery", "Sink", "SupersededError", "open_sink"]
+__all__ = ["KeptVersions", "PartDelivery", "Sink", "SupersededError", "open_sink"]
 
 SchemaOf: TypeAlias = Callable[[int], pa.Schema]
 """The schema of the changes of a batch, by its number."""
@@ -66,6 +66,24 @@ class PartDelivery(Document):
     superseded: int = 0
     bytes: int = 0
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptVersions:
+    """The versions of rows that a destination keeps.
+
+    Attributes:
+        load: number of the batch with which the present load began; so is ``last`` of the last batch.
+        since_ms: time since which each state is known.
+        columns: names, of those whose changes make a version.
+        read: returns the versions: when each began, when it ended (null: it is current), and these columns.
+    """
+
+    load: int
+    last: int
+    since_ms: int
+    columns: Sequence[str]
+    read: Callable[[], Iterator[pa.RecordBatch]]
 
 
 class Sink(ABC):
@@ -230,6 +248,15 @@ class Sink(ABC):
             keys: as in `read_back`.
         """
         raise NotImplementedError
+
+    def kept_versions(self, schema: pa.Schema, keys: Sequence[str]) -> KeptVersions | None:  # noqa: ARG002
+        """Every version of each row, of a destination that keeps them; None: it does not, or has none yet.
+
+        Args:
+            schema: as in `read_back`.
+            keys: names of columns that are in the result even if their changes make no version.
+        """
+        return None
 
     def purge(self, *, before: datetime, dry_run: bool = False) -> int:
         """Remove the marks of rows deleted before a time (aware); returns how many. A dry run only counts."""

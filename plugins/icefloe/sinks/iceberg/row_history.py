@@ -25,13 +25,14 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_paths
 from icefloe.sinks.iceberg.changelog import with_schema
 from icefloe.sinks.iceberg.keyed_table import KeyedTableSink, find_removed, needed_columns, remove_load, stage_load
 from icefloe.sinks.iceberg.row_delta import stage_row_delta
-from icefloe.sinks.iceberg.table_sink import has_rows, trace_of
-from icefloe.sinks.iceberg.target import LOAD_BRANCH, TargetTable, Token
+from icefloe.sinks.iceberg.table_sink import has_rows, times_of, trace_of
+from icefloe.sinks.iceberg.target import LOAD_BRANCH, TargetTable, Token, pyiceberg_errors
 from icefloe.sinks.iceberg.target_files import WrittenFiles
 from icefloe.sinks.iceberg.target_rows import FoundRows, TargetRows, like
 from icefloe.sinks.iceberg.target_schema import optional
 from icefloe.sinks.iceberg.versions import SeveralRowsError, Versions
 from icefloe.sinks.key_changes import key_columns, several_rows, taken
+from icefloe.sinks.sink import KeptVersions
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"
@@ -72,14 +73,12 @@ class _Steps:
 
     @classmethod
     def of(cls, batch: ProvenBatch, token: Token) -> "_Steps":
-        """Times never go back, whatever the clocks of writers did: of several states the last one counts."""
-        newest_ms = 0 if token.last is None else token.last.made_current_at_ms or 0
-        times = np.maximum.accumulate([newest_ms, *(step.made_current_at_ms or 0 for step in batch.log)])[1:]
+        times = times_of(batch, None if token.last is None else token.last.made_current_at_ms)
         count, now_us = len(batch.log), time.time_ns() // 1000
         return cls(
             facts=np.array(
                 [
-                    times * 1000,
+                    np.multiply(times, 1000),
                     np.full(count, batch.batch_number),
                     np.arange(count),
                     [step.commit_snapshot_id for step in batch.log],
@@ -121,6 +120,30 @@ class HistorySink(KeyedTableSink):
     def __init__(self, target: TargetTable, *, track: Sequence[str] = (), untracked: Sequence[str] = ()) -> None:
         super().__init__(target)
         self._track, self._untracked = track, untracked
+
+    def kept_versions(self, schema: pa.Schema, keys: Sequence[str]) -> KeptVersions | None:
+        """All versions in the table, in the columns that are tracked."""
+        table = self._target.find()
+        token = None if table is None else Token.of(table, self.url)
+        if table is None or token is None or (last := token.last) is None or last.is_loading:
+            return None
+        found = table.schema().column_names
+        columns = [name for name in schema.names if name in {*self._tracked(schema.names), *keys} and name in found]
+
+        def read() -> Iterator[pa.RecordBatch]:
+            names = (VALID_FROM, VALID_TO, *columns)
+            types = [_TIME, _TIME, *(schema.field(name).type for name in columns)]
+            with pyiceberg_errors(self.url, "read"):
+                for rows in table.scan(selected_fields=names).to_arrow_batch_reader():
+                    arrays = [like(rows.column(name), kind) for name, kind in zip(names, types, strict=True)]
+                    yield pa.RecordBatch.from_arrays(arrays, names)
+
+        return KeptVersions(
+            load=last.load, last=last.number, since_ms=last.load_current_at_ms or 0, columns=columns, read=read
+        )
+
+    def _tracked(self, names: Sequence[str]) -> list[str]:
+        return [name for name in self._track or names if name not in self._untracked]
 
     def _refuse_batch(self, batch: ProvenBatch) -> None:
         super()._refuse_batch(batch)
@@ -269,9 +292,8 @@ class HistorySink(KeyedTableSink):
             remove_load(transaction)
 
     def _hash(self, batch: ProvenBatch, rows: pa.RecordBatch) -> Hashed:
-        names = [*dict.fromkeys([*batch.identity, *(self._track or batch.shown_schema.names)])]
-        tracked = [name for name in names if name not in self._untracked or name in batch.identity]
-        columns = key_columns(rows, batch.identity), named_columns(rows, tracked), rows.columns
+        tracked = named_columns(rows, self._tracked(batch.shown_schema.names))
+        columns = key_columns(rows, batch.identity), tracked, rows.columns
         keys, values, whole = (RowHashes.of(each, key=batch.hash_key) for each in columns)
         return keys, values, whole
 

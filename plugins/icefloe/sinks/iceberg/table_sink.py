@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar, Final
 from uuid import uuid4
 
@@ -259,8 +260,8 @@ def _last_batch(batch: ProvenBatch, token: Token, transaction: Transaction, bran
     if head is None:
         raise ValueError("a batch is committed with a snapshot")
     before = token.last
-    known = (None if before is None else before.made_current_at_ms, *(step.made_current_at_ms for step in batch.log))
-    times = [each for each in known if each is not None]
+    newest_ms = None if before is None else before.made_current_at_ms
+    times = times_of(batch, newest_ms)
     goes_on = before is not None and before.generation == token.generation and not batch.begins_anew
     return LastBatch(
         generation=token.generation,
@@ -268,7 +269,8 @@ def _last_batch(batch: ProvenBatch, token: Token, transaction: Transaction, bran
         load=before.load if before is not None and goes_on else batch.batch_number,
         up_to_snapshot_id=batch.up_to_snapshot_id,
         is_loading=batch.is_load and not batch.ends_load,
-        made_current_at_ms=max(times, default=None),
+        made_current_at_ms=times[-1] if times else newest_ms,
+        load_current_at_ms=before.load_current_at_ms if before is not None and goes_on else next(iter(times), None),
         branch=branch,
         snapshot_id=head.snapshot_id,
         sequence_number=head.sequence_number or 0,
@@ -277,6 +279,15 @@ def _last_batch(batch: ProvenBatch, token: Token, transaction: Transaction, bran
 
 def _names(transaction: Transaction) -> set[tuple[str, int]]:
     return {(name, field_id) for field_id, name in index_name_by_id(transaction.table_metadata.schema()).items()}
+
+
+def times_of(batch: ProvenBatch, newest_ms: int | None) -> Sequence[int]:
+    """When the end of each step was made current, if the pipeline follows the log.
+
+    Times never go back, whatever the clocks of writers did: of several states the last one counts.
+    """
+    times = (step.made_current_at_ms for step in batch.log if step.made_current_at_ms is not None)
+    return [*accumulate((max(each, newest_ms or 0) for each in times), max)]
 
 
 def has_rows(table: Table) -> bool:

@@ -55,7 +55,9 @@ class LastBatch:
     load: int  # number of the batch with which the present load began
     up_to_snapshot_id: SnapshotId | None  # of the source
     is_loading: Annotated[bool, LEFT_OUT_IF_EMPTY] = False  # after a batch of a load that is not its last one
-    made_current_at_ms: Annotated[int | None, LEFT_OUT_IF_NONE] = None  # of a history, the newest time in it
+    # Of a history, the newest time in it, and the one with which the present load began.
+    made_current_at_ms: Annotated[int | None, LEFT_OUT_IF_NONE] = None
+    load_current_at_ms: Annotated[int | None, LEFT_OUT_IF_NONE] = None
     branch: str = MAIN_BRANCH  # another one while a load is still invisible
     snapshot_id: SnapshotId
     sequence_number: int
