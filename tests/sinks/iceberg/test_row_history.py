@@ -189,3 +189,21 @@ def test_keys_that_make_no_history_are_refused_in_words(flights: Flights, keys: 
     words(flights, 0, **keys)
     refused = icefloe("run", "words")
     assert (refused.code, sentence in refused.err) == (65, True), refused.err
+
+
+def test_verify_compares_every_state_and_names_a_version_that_is_wrong(flights: Flights) -> None:
+    states = words(flights, 8)
+    run_all()
+    states.go_on(6)
+    run_all()
+    proven = icefloe("verify", "words")
+    assert (proven.code, "instants of" in proven.out) == (0, True), proven.out
+    table = flights.lake.table.catalog.load_table("changes.words")
+    rows = table.scan().to_arrow()
+    closed = next(
+        row for row in rows.to_pylist() if row["valid_to"] is not None and row["valid_from"] < row["valid_to"]
+    )
+    wrong = [{**row, "word": "forged"} if row == closed else row for row in rows.to_pylist()]
+    table.overwrite(pa.Table.from_pylist(wrong, rows.schema))
+    found = icefloe("verify", "words")
+    assert (found.code, "was current, the history has" in found.out + found.err) == (65, True), found.out + found.err

@@ -29,6 +29,7 @@ from icefloe.batch.verify.key_ranges import ROWS_PER_RANGE, KeyRange, divided_ke
 from icefloe.batch.verify.sink_rows import SinkRows, WrittenColumns
 from icefloe.batch.verify.table_state import TableState, committed_batches, delivered_shape, since_last_load
 from icefloe.batch.verify.verify_batches import missing_manifests
+from icefloe.batch.verify.verify_versions import verify_versions
 from icefloe.changes.columns import ChangeType
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import Cursor, OffsetRecord, PipelineRecord
@@ -208,8 +209,15 @@ class _Comparison:
         return replace(found, counts=again.counts, kept=again.kept)
 
     def findings(self, found: KeyDifferences) -> DeliveryFindings:
-        """The findings of differences in all ranges."""
-        return self._findings(found, found.rows, needs_all=True, retention=Retention())
+        """The findings of differences in all ranges, and in the past of the table, if the sink keeps that too."""
+        findings = self._findings(found, found.rows, needs_all=True, retention=Retention())
+        versions = verify_versions(self._session, self._sink, self._shape, self._identity.columns)
+        if versions is None:
+            return findings
+        sentence, agrees = versions
+        if agrees:
+            return replace(findings, notes=(*findings.notes, sentence))
+        return replace(findings, sentences=(*findings.sentences, sentence))
 
     def without_keys(self) -> DeliveryFindings:
         """The number of differing rows, which do not show their identity."""

@@ -47,14 +47,14 @@ def verify_versions(
     states = _states(session, kept)
     if not states:
         return f"the log of {table} has no state since the last load of {sink.url}", True
-    comparison = _Comparison(session, kept, shape)
-    found = comparison.of_history(np.array([instant for state in states for instant in state.instants_ms]))
+    past = _Past(session, kept, shape)
+    found = past.of_history(np.array([instant for state in states for instant in state.instants_ms]))
     place = 0
     for state in states:
-        wanted = comparison.of_table(state.snapshot_id)
+        wanted = past.of_table(state.snapshot_id)
         for instant in state.instants_ms:
             if (found[:, place] != wanted).any():
-                difference = comparison.difference(state.snapshot_id, instant)
+                difference = past.difference(state.snapshot_id, instant)
                 return f"at {time_of_ms(instant)}, when snapshot {state.snapshot_id} was current, {difference}", False
             place += 1
     since = time_of_ms(states[0].instants_ms[0])
@@ -82,7 +82,7 @@ def _states(session: PipelineSession, kept: KeptVersions) -> Sequence[_State]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Comparison:
+class _Past:
     session: PipelineSession
     kept: KeptVersions
     shape: RowShape
