@@ -42,8 +42,8 @@ help:  ## this list
 venv: $(VENV)/.icefloe  ## .venv with everything that icefloe and its demo run on
 
 # SINK=opensearch or SINK=kafka starts that server, whose jars are fetched into .cache (60 MB), and delivers to it.
-# SINK=mirror keeps a table in another catalog equal.
-demo: venv  ## load real flights into an Iceberg table and run the DAG for four batches; SINK=opensearch, SINK=kafka, SINK=mirror
+# SINK=mirror keeps a table in another catalog equal, SINK=history every version of each row.
+demo: venv  ## load real flights into an Iceberg table and run the DAG for four batches; SINK=opensearch, SINK=kafka, SINK=mirror, SINK=history
 	@$(WITH_JAVA) $(VENV)/bin/python -m demo.run $(SINK:%=--sink %)
 
 # FURTHER packages that the workers need, such as adlfs, must be installed in .venv too.

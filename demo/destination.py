@@ -24,6 +24,8 @@ class Destination(ABC, Generic[_Server]):
     pipeline: ClassVar[str]
     """Name of the pipeline file that delivers to it."""
     title: ClassVar[str]
+    sees_each_state: ClassVar[bool] = False
+    """True if every state counts that readers see, so that each change of the table shows at once."""
 
     def __init__(self, server: _Server) -> None:
         self._server = server

@@ -5,7 +5,8 @@ counts against it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Self
@@ -19,6 +20,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, PrimitiveType, StringType, TimestamptzType
 
@@ -59,11 +61,19 @@ class TableChange:
 
 
 class FlightsTable:
-    """The table and the flights that have not reached it yet."""
+    """The table and the flights that have not reached it yet.
+
+    Attributes:
+        publishes: True if a change is written to a branch, and main moves there when it is complete. Otherwise readers
+            see each of its commits, and each of the two snapshots by which PyIceberg overwrites rows.
+    """
+
+    publishes = False
 
     def __init__(self, table: Table, flights: pa.Table) -> None:
         self.table = table
         self._flights = flights
+        self._branch = MAIN_BRANCH
 
     @classmethod
     def create(cls, folder: Path) -> Self:
@@ -90,12 +100,23 @@ class FlightsTable:
     @property
     def changes(self) -> tuple[Callable[[], TableChange], ...]:
         """All that the demo does to the table, in this order."""
-        return (
+        made = (
             self.load_until_october,
             self.append_november,
             self.correct_delays,
             self.update_delete_and_arrive_late,
         )
+        return (made[0], *(partial(self._published, change) for change in made[1:])) if self.publishes else made
+
+    def _published(self, change: Callable[[], TableChange]) -> TableChange:
+        self._branch = "audit"
+        head = self.table.current_snapshot()
+        if head is not None:
+            self.table.manage_snapshots().create_branch(head.snapshot_id, self._branch).commit()
+        made = replace(change(), commits=1)
+        audited = self.table.refs()[self._branch].snapshot_id
+        self.table.manage_snapshots().set_current_snapshot(audited).remove_branch(self._branch).commit()
+        return made
 
     def load_until_october(self) -> TableChange:
         """January to October, less some flights of September that nobody has reported yet."""
@@ -121,7 +142,7 @@ class FlightsTable:
         unknown = pc.is_null(july["tailnum"])
         self._overwrite_month(7, _with_column(july, "tailnum", pc.if_else(unknown, "unknown", july["tailnum"])))
         cancelled = _count(pc.is_null(self._month(5)["dep_time"]))
-        self.table.delete("month = 5 and dep_time is null")
+        self.table.delete("month = 5 and dep_time is null", branch=self._branch)
         late = self._append(self._flights.filter(self._late_arrivals()))
         title = "updates, deletes, late rows"
         return TableChange(title=title, commits=3, inserts=late, updates=_count(unknown), deletes=cancelled)
@@ -134,11 +155,11 @@ class FlightsTable:
         return self._flights.filter(pc.equal(self._flights["month"], month))
 
     def _append(self, flights: pa.Table) -> int:
-        self.table.append(flights)
+        self.table.append(flights, branch=self._branch)
         return len(flights)
 
     def _overwrite_month(self, month: int, flights: pa.Table) -> None:
-        self.table.overwrite(flights, overwrite_filter=f"month = {month}")
+        self.table.overwrite(flights, overwrite_filter=f"month = {month}", branch=self._branch)
 
 
 def catalog_properties(folder: Path) -> dict[str, str]:

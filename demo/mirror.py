@@ -8,8 +8,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 from time import sleep
+from typing import ClassVar
 
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.table import ALWAYS_TRUE, Table
 
 from demo.destination import Destination
 from demo.flights_table import CATALOG, TableChange, catalog_properties
@@ -30,6 +33,9 @@ class Mirror(Destination[nullcontext[None]]):
 
     pipeline = "flights_mirror.yaml"
     title = "a second catalog"
+    noun: ClassVar[str] = "mirror"
+    current: ClassVar[str | BooleanExpression] = ALWAYS_TRUE
+    """A filter for the rows that the table has too."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(nullcontext())
@@ -54,7 +60,7 @@ class Mirror(Destination[nullcontext[None]]):
         }
         before = self._files()
         command = [sys.executable, "-m", "icefloe", "run", str(pipeline), "--engine", "local"]
-        with progress.step("Killing a run of the next batch while it writes to the mirror"):
+        with progress.step(f"Killing a run of the next batch while it writes to the {self.noun}"):
             run = Popen(command, env={**os.environ, **variables}, stdout=DEVNULL, stderr=DEVNULL)
             while run.poll() is None and self._files() == before:
                 sleep(0.001)
@@ -66,14 +72,18 @@ class Mirror(Destination[nullcontext[None]]):
 
     def show(self, progress: Progress, changes: Sequence[TableChange], rows: int) -> list[str]:
         """Says which snapshots the mirror has; returns a sentence if its rows are not those of the table."""
-        table = self._catalog().load_table(f"{_NAME}.flights")
+        table = self.table()
         progress.say(f"\n{len(changes)} batches are {len(table.metadata.snapshots)} snapshots of {_NAME}.flights:\n")
         for snapshot in table.metadata.snapshots:
             summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
             shown = ("icefloe.batch", "added-records", "added-position-deletes", "deleted-records", "total-data-files")
             progress.say(f"  {json.dumps({name: summary[name] for name in shown if name in summary})}")
-        found = table.scan().count()
-        return [] if found == rows else [f"the mirror has {found:,} rows, not {rows:,}"]
+        found = table.scan(self.current).count()
+        return [] if found == rows else [f"the {self.noun} has {found:,} rows, not {rows:,}"]
+
+    def table(self) -> Table:
+        """The target."""
+        return self._catalog().load_table(f"{_NAME}.flights")
 
     def _catalog(self) -> SqlCatalog:
         return SqlCatalog(_NAME, **catalog_properties(self._folder))

@@ -1,7 +1,7 @@
 """Run icefloe's DAG on real flights for four batches and hold its counts against what was done to the table.
 
 ``--sink opensearch`` and ``--sink kafka`` start the real server and deliver to it; ``--sink mirror`` keeps a table in
-another catalog equal.
+another catalog equal, ``--sink history`` every version of every flight.
 """
 
 import os
@@ -21,6 +21,7 @@ from demo.delivered import Delivered
 from demo.destination import Destination
 from demo.environment import ROOT
 from demo.event_topic import EventTopic
+from demo.flight_history import FlightHistory
 from demo.flights_table import FlightsTable, TableChange
 from demo.local_airflow import DagRunError, LocalAirflow
 from demo.mirror import Mirror
@@ -40,10 +41,11 @@ __all__ = ["SINKS", "main"]
 FOLDER: Final = ROOT / ".demo"
 PIPELINES: Final = ROOT / "demo" / "pipelines"
 _WIDTH_OF_FILES: Final = 110
-SINKS: Final[Mapping[str, type[SearchIndex] | type[EventTopic] | type[Mirror]]] = {
+SINKS: Final[Mapping[str, type[SearchIndex] | type[EventTopic] | type[Mirror] | type[FlightHistory]]] = {
     "opensearch": SearchIndex,
     "kafka": EventTopic,
     "mirror": Mirror,
+    "history": FlightHistory,
 }
 
 
@@ -84,6 +86,7 @@ def run_demo(
     shutil.rmtree(folder, ignore_errors=True)
     with progress.step("Making an empty Iceberg table, nyc.flights"):
         table = FlightsTable.create(folder)
+        table.publishes = destination is not None and destination.sees_each_state
     with ExitStack() as servers:
         if destination is not None:
             with progress.step(f"Starting {destination.title}"):

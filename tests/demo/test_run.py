@@ -106,6 +106,20 @@ def test_the_demo_keeps_a_mirror(tmp_path: Path) -> None:
     assert "4 batches are 4 snapshots of copies.flights" in done.stdout
 
 
+@pytest.mark.airflow
+@pytest.mark.extended
+def test_the_demo_keeps_a_history(tmp_path: Path) -> None:
+    path = tmp_path / "flights_history.yaml"
+    path.write_text((ROOT / "demo" / "pipelines" / path.name).read_text() + "engine: local\n")
+    done = run(path, "history", *CARRIERS)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = effect_on(read_flights(), CARRIERS)["rows"]
+    assert f"holds exactly the {rows:,} rows of the table" in done.stdout
+    assert "Killing a run of the next batch while it writes to the history" in done.stdout
+    before, after = (int(each) for each in re.findall(r"arr_delay (-?\d+), valid since", done.stdout))
+    assert before - after == 2
+
+
 @pytest.mark.servers
 @pytest.mark.extended
 @pytest.mark.parametrize("sink", SERVERS)
