@@ -278,9 +278,9 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
             "commit_groups has no meaning with follow: log, whose steps are entries of the log",
         )
     if isinstance(sink, dict) and mode is not None:
-        for key in ("track", "except"):
-            if key in sink and mode != "history":
-                yield _problem(file, ("sink", key), f"sink.{key} is for mode: history; remove it")
+        for key, owner in (("track", "history"), ("except", "history"), ("identity", "mirror")):
+            if key in sink and mode != owner:
+                yield _problem(file, ("sink", key), f"sink.{key} is for mode: {owner}; remove it")
         if "track" in sink and "except" in sink:
             yield _problem(
                 file, ("sink", "except"), "sink.track and sink.except exclude each other: remove one of them"

@@ -92,6 +92,7 @@ class Sink(ABC):
     Attributes:
         keyed: True if it holds one entry per identity, so that the pipeline needs identifier columns. False if it holds
             the changes themselves.
+        takes_whole_rows: True if a keyed sink tells rows apart by all their values, so that they need no identity.
         commits_once: True if a batch arrives by one commit, as in a table. `deliver` is then called once, in the
             driver, with one part of all changes. False if parts arrive one by one, in tasks at once.
         keeps_deletions: True if marks of deleted rows stay, so that no late write brings a row back: `purge`.
@@ -110,6 +111,7 @@ class Sink(ABC):
     finds_keys: ClassVar[bool] = True
     reads_ranges: ClassVar[bool] = False
     wants_unique_keys: bool = False
+    takes_whole_rows: bool = False
     shows_removed_rows: bool = True
 
     @property

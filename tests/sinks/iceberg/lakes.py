@@ -40,6 +40,7 @@ class Lake:
 
     folder: Path
     mode: str = "changelog"
+    takes_whole_rows: bool = False
     track: tuple[str, ...] = ()
     untracked: tuple[str, ...] = ()
     between: list[Callable[[], object]] = field(default_factory=list)
@@ -67,7 +68,9 @@ class Lake:
         target = TargetTable(_Catalog(self), NAME)
         if self.mode == "history":
             return HistorySink(target, track=self.track, untracked=self.untracked)
-        return MirrorSink(target) if self.mode == "mirror" else ChangelogSink(target)
+        if self.mode == "mirror":
+            return MirrorSink(target, takes_whole_rows=self.takes_whole_rows)
+        return ChangelogSink(target)
 
     def deliver(self, *batches: StagedBatch) -> DeliveringProcess:
         process = DeliveringProcess(lambda _calls: self.sink())

@@ -187,3 +187,29 @@ def test_a_mirror_that_cannot_be_equal_is_refused(followed: Flights, key: str, v
     followed.write_pipeline("mirror", {key: value}, sink=MIRROR)
     refused = icefloe("validate", "mirror")
     assert (refused.code, sentence in refused.out + refused.err) == (65, True), refused.out
+
+
+def test_a_table_without_a_key_is_mirrored_by_its_whole_rows(followed: Flights) -> None:
+    catalog = followed.lake.table.catalog
+    columns = pa.schema([("word", pa.string()), ("at", pa.struct([("x", pa.float64())]))])
+    table = catalog.create_table("nyc.words", columns)
+    rows = [{"word": "a", "at": {"x": 1.0}}, {"word": None, "at": None}, {"word": "b", "at": {"x": float("nan")}}]
+    table.append(pa.Table.from_pylist([*rows, *rows, rows[0]], columns))
+    sink = {"type": "iceberg", "table": "changes.words", "mode": "mirror", "identity": "rows"}
+    followed.write_pipeline("words", table="nyc.words", sink=sink)
+    run("words")
+
+    def held() -> list[str]:
+        return sorted(map(str, catalog.load_table("changes.words").scan().to_arrow().to_pylist()))
+
+    left = [rows[0], *rows[1:], rows[2], {"word": "new", "at": {"x": 2.0}}]
+    table.overwrite(pa.Table.from_pylist(left, columns))
+    run("words")
+    assert held() == sorted(map(str, left))
+    verified = icefloe("verify", "words")
+    assert verified.code == 0, verified.out + verified.err
+    catalog.load_table("changes.words").delete("word = 'new'")
+    assert icefloe("verify", "words").code == 65
+    table.delete("word = 'new'")
+    refused = icefloe("run", "words")
+    assert (refused.code, "has drifted from table nyc.words" in refused.err) == (65, True), refused.err

@@ -48,7 +48,7 @@ def refuse_rows_without_key(session: PipelineSession, identity: Identity) -> Non
         return
     needed_by = "changes: upsert gives the last state of each row" if session.pipeline.changes == "upsert" else None
     with session.delivery_sink() as sink:
-        if sink is not None and sink.keyed:
+        if sink is not None and sink.keyed and not sink.takes_whole_rows:
             needed_by = f"a sink of type {session.pipeline.sink.type} holds one entry per row"
     if needed_by is None:
         return

@@ -24,6 +24,7 @@ class IcebergOptions(Document):
     table: str
     mode: Literal["changelog", "mirror", "history"]
     catalog: str | dict[str, str]
+    identity: Literal["key", "rows"] = "key"
     track: tuple[str, ...] = ()
     untracked: Annotated[tuple[str, ...], Field(alias="except")] = ()
 
@@ -40,4 +41,6 @@ def open_iceberg_sink(
     target = TargetTable(catalog, checked.table)
     if checked.mode == "history":
         return HistorySink(target, track=checked.track, untracked=checked.untracked)
-    return MirrorSink(target) if checked.mode == "mirror" else ChangelogSink(target)
+    if checked.mode == "mirror":
+        return MirrorSink(target, takes_whole_rows=checked.identity == "rows")
+    return ChangelogSink(target)

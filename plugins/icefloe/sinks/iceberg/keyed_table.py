@@ -99,7 +99,7 @@ class KeyedTableSink(TableSink):
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _refuse_batch(self, batch: ProvenBatch) -> None:
-        if not batch.identity:
+        if not batch.identity and not self.takes_whole_rows:
             raise TerminalError(
                 f"{self.url} is a {self.noun}, which finds rows by their key, and table {batch.origin.table} has no "
                 "identifier columns; set identifier_columns in the pipeline"

@@ -14,7 +14,7 @@ from icefloe.sinks.iceberg.changelog import with_schema
 from icefloe.sinks.iceberg.keyed_table import KeyedTableSink, find_removed, needed_columns, stage_load
 from icefloe.sinks.iceberg.row_delta import stage_row_delta
 from icefloe.sinks.iceberg.table_sink import trace_of
-from icefloe.sinks.iceberg.target import Token
+from icefloe.sinks.iceberg.target import TargetTable, Token
 from icefloe.sinks.iceberg.target_files import WrittenFiles
 from icefloe.sinks.iceberg.target_rows import TargetRows
 from icefloe.sinks.iceberg.target_schema import optional
@@ -25,6 +25,10 @@ class MirrorSink(KeyedTableSink):
     """Removes the rows that a batch removed, and adds those that it added, in one snapshot."""
 
     noun: ClassVar[str] = "mirror"
+
+    def __init__(self, target: TargetTable, *, takes_whole_rows: bool = False) -> None:
+        super().__init__(target)
+        self.takes_whole_rows = takes_whole_rows
 
     def _columns(self, batch: ProvenBatch) -> pa.Schema:
         return batch.shown_schema
@@ -38,9 +42,10 @@ class MirrorSink(KeyedTableSink):
             return with_schema(batch.shown_rows(changes).columns, schema)
 
         if batch.is_load:
-            loaded = files.of(transaction, lambda: map(shown, with_keys(part.read(), batch.identity)))
+            keys = () if self.takes_whole_rows else batch.identity
+            loaded = files.of(transaction, lambda: map(shown, with_keys(part.read(), keys)))
             return stage_load(transaction, batch, loaded, trace_of(token, batch))
-        identity = _shown_identity(batch)
+        identity = () if self.takes_whole_rows else _shown_identity(batch)
 
         def read() -> Iterator[pa.RecordBatch]:
             names = [ChangeColumns.TYPE, *batch.shown_schema.names]
