@@ -24,6 +24,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "`sink` of type files": ("$defs", "files_sink"),
     "`sink` of type opensearch": ("$defs", "opensearch_sink"),
     "`sink` of type iceberg": ("$defs", "iceberg_sink"),
+    "`sink` of type spark": ("$defs", "spark_sink"),
     "`sink` of type kafka": ("$defs", "kafka_sink"),
     "`sink` of type postgres": ("$defs", "postgres_sink"),
 }

@@ -18,7 +18,8 @@ TABLE_SINKS = [block for block in claimed(Kind.KEYS) if "type: iceberg" in block
 DELIVERED = [
     block
     for block in claimed(Kind.KEYS)
-    if block not in TABLE_SINKS and not any(word in block.text for word in ("type: opensearch", "kafka", "postgres"))
+    if block not in TABLE_SINKS
+    and not any(word in block.text for word in ("type: opensearch", "kafka", "postgres", "type: spark"))
 ]
 
 

@@ -115,6 +115,8 @@ class PhaseRunner:
         # A small batch is always delivered here; its other phases only with ``engine: auto``.
         if self.pipeline.engine == "local":
             return True
+        if phase is Phase.DELIVER and self.pipeline.sink.needs_spark:
+            return False
         if phase is Phase.DELIVER:
             # By one listing: nothing is proven yet.
             if reference.folder_of_changes.size_of(reference.batch_number) < SMALL_BYTES:

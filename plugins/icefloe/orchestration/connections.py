@@ -254,7 +254,7 @@ def _catalog_properties(conn_id: str) -> dict[str, object]:
 
 def _sink_connection(pipeline: Pipeline) -> dict[str, object]:
     conn_id, catalog = pipeline.sink.conn_id, pipeline.sink.options.get("catalog")
-    if pipeline.sink.type == "iceberg" and isinstance(catalog, str):
+    if pipeline.sink.has_catalog and isinstance(catalog, str):
         return {"properties": _catalog_properties(catalog) or None}
     if conn_id is None:
         return {}

@@ -83,7 +83,7 @@ class SparkSettings:
 
 _EDITABLE: Final = frozenset(
     {"url", "catalog", "bootstrap_servers", "schema_registry", "dead_letters", "duplicates", "limit", "shards",
-     "replicas", "settings", "partitions", "replication_factor", "topic_settings", "transaction_rows"}
+     "replicas", "settings", "partitions", "replication_factor", "topic_settings", "transaction_rows", "statement"}
 )  # fmt: skip
 """Keys of sinks that say how to reach the destination, or help a batch that it refuses; so do all sizes and times."""
 
@@ -122,6 +122,16 @@ class SinkSettings:
         """True if every state counts that readers saw, with its time."""
         return self.type == "iceberg" and self.options.get("mode") == "history"
 
+    @property
+    def has_catalog(self) -> bool:
+        """True if the target is a table in a catalog, by default in the pipeline's."""
+        return self.type == "iceberg" or (self.needs_spark and self.options.get("format", "iceberg") == "iceberg")
+
+    @property
+    def needs_spark(self) -> bool:
+        """True if a batch is delivered inside of a Spark application, whatever its size."""
+        return self.type == "spark"
+
     def named(self, *, pipeline: str, table: str, catalog: Any = None) -> Self:
         """The settings with the names of pipeline and table in place of their placeholders, and a table's catalog.
 
@@ -132,7 +142,7 @@ class SinkSettings:
         namespace, _, name = table.rpartition(".")
         names = {"{pipeline}": pipeline, "{namespace}": namespace, "{table}": name}
         options = {key: _replaced(value, names) for key, value in self.options.items()}
-        return replace(self, options={"catalog": catalog, **options} if self.type == "iceberg" else options)
+        return replace(self, options={"catalog": catalog, **options} if self.has_catalog else options)
 
     @property
     def destination(self) -> Mapping[str, Any]:
@@ -222,6 +232,7 @@ _MODULES: Final = {
     "iceberg": "icefloe.sinks.iceberg.iceberg_sink:open_iceberg_sink",
     "opensearch": "icefloe.sinks.opensearch.opensearch_sink:open_opensearch_sink",
     "kafka": "icefloe.sinks.kafka.kafka_sink:open_kafka_sink",
+    "spark": "icefloe.sinks.spark.spark_sink:open_spark_sink",
     "postgres": "icefloe.sinks.postgres.postgres_sink:open_postgres_sink",
 }
 OUR_SINKS: Final = ("files", *_MODULES)

@@ -285,8 +285,38 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
             yield _problem(
                 file, ("sink", "except"), "sink.track and sink.except exclude each other: remove one of them"
             )
+    if isinstance(sink, dict) and sink.get("type") == "spark":
+        yield from _spark_problems(file, data, sink)
     for path, place in _SAFE_PLACES.items():
         yield from _secret_problems(file, _value(data, path), path, place)
+
+
+def _spark_problems(file: YamlFile, data: dict[str, Any], sink: dict[str, Any]) -> Iterator[Problem]:
+    mode, kind = sink.get("mode"), sink.get("format", "iceberg")
+    if data.get("engine") == "local":
+        yield _problem(file, ("engine",), "engine must be spark or auto: a sink of type spark delivers by Spark alone")
+    if mode == "statement" and "statement" not in sink:
+        yield _problem(file, ("sink", "mode"), "sink.statement is missing: write the SQL that mode: statement runs")
+    if mode != "statement" and "statement" in sink:
+        yield _problem(file, ("sink", "statement"), "sink.statement is for mode: statement; remove it")
+    if "table" not in sink and (mode != "append" or kind in _WITH_TOKENS):
+        yield _problem(
+            file, ("sink", "mode"), f"sink.table is missing: mode: {mode} of format {kind} writes to a table"
+        )
+    if mode == "merge":
+        if kind not in _WITH_TOKENS:
+            yield _problem(
+                file, ("sink", "format"), f"sink.format must be iceberg or delta with mode: merge, not {kind!r}"
+            )
+        for key, wrong, right in _OF_MODES["mirror"]:
+            if data.get(key) in wrong:
+                yield _problem(file, (key,), f"{key} must be {right}, not {data[key]!r}")
+    if "options" in sink and (mode != "append" or kind in _WITH_TOKENS):
+        yield _problem(file, ("sink", "options"), "sink.options are for mode: append into another format; remove them")
+
+
+_WITH_TOKENS: Final = ("iceberg", "delta")
+"""Formats whose commit carries a token, so that a batch is there exactly once."""
 
 
 def _secret_problems(file: YamlFile, value: Any, path: KeyPath, place: str) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ Tasks write changes to `ChangeFiles`. Another `Sink` gets the proven batch from 
 - `key_changes`: one operation for each key
 - `dead_letters`: documents refused for good
 - `iceberg`: changes in a table
+- `spark`: changes in whatever Spark writes
 - `opensearch`: documents in a search index
 - `kafka`: events in a topic
 - `postgres`: rows in a table of PostgreSQL

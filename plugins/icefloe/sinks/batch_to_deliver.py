@@ -126,6 +126,8 @@ class StagedPart:
         number: icefloe numbers parts without gaps; a sink must not rely on it.
         first_row: number of rows in the parts before it.
         read: returns all rows in order; each call reads them again.
+        urls: of its Parquet files, for an engine that reads them itself; with the rows that ``read`` leaves out because
+            ``changes`` is ``upsert`` or ``append_only``. Empty: there are none.
     """
 
     number: int
@@ -133,6 +135,7 @@ class StagedPart:
     rows: int
     size_bytes: int
     read: Callable[[], Iterator[pa.RecordBatch]]
+    urls: tuple[str, ...] = ()
 
     @classmethod
     def whole(cls, parts: Sequence["StagedPart"]) -> "StagedPart":
@@ -143,7 +146,8 @@ class StagedPart:
                 yield from part.read()
 
         rows, size_bytes = (sum(sizes) for sizes in ([p.rows for p in parts], [p.size_bytes for p in parts]))
-        return cls(number=0, first_row=0, rows=rows, size_bytes=size_bytes, read=read)
+        urls = tuple(url for part in parts for url in part.urls)
+        return cls(number=0, first_row=0, rows=rows, size_bytes=size_bytes, read=read, urls=urls)
 
 
 def column_path(fields: Iterable[pa.Field], dotted: str) -> tuple[str, ...]:

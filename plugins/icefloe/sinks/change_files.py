@@ -152,6 +152,10 @@ class ChangeFiles:
         for name in part.names:
             yield from read_parquet(self._store, f"{batch_prefix(batch_number)}/{name}")
 
+    def part_urls(self, batch_number: int, part: Part) -> tuple[str, ...]:
+        """The files of one part."""
+        return tuple(join_url(self._store.url, f"{batch_prefix(batch_number)}/{name}") for name in part.names)
+
     def whole_batches(self) -> list[int]:
         """The numbers of batches with a manifest, ascending."""
         folders = (stored.key.partition("/") for stored in self._store.list(""))

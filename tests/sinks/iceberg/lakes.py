@@ -36,6 +36,7 @@ class Lake:
 
     Attributes:
         between: called once, right before the next commit of a sink.
+        kind: a sink in place of the one of the mode.
     """
 
     folder: Path
@@ -44,6 +45,7 @@ class Lake:
     track: tuple[str, ...] = ()
     untracked: tuple[str, ...] = ()
     between: list[Callable[[], object]] = field(default_factory=list)
+    kind: type[TableSink] | None = None
 
     @classmethod
     def create(cls, folder: Path, *, mode: str = "changelog") -> "Lake":
@@ -66,6 +68,8 @@ class Lake:
 
     def sink(self) -> TableSink:
         target = TargetTable(_Catalog(self), NAME)
+        if self.kind is not None:
+            return self.kind(target)
         if self.mode == "history":
             return HistorySink(target, track=self.track, untracked=self.untracked)
         if self.mode == "mirror":

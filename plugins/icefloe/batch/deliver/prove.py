@@ -208,6 +208,7 @@ def staged_parts(sink: ChangeFiles, manifest: Manifest, *, memory_bytes: int) ->
             rows=part.rows,
             size_bytes=part.size_bytes,
             read=partial(_read, sink, manifest.batch.batch_number, part, bound),
+            urls=sink.part_urls(manifest.batch.batch_number, part),
         )
         first_row += part.rows
 

@@ -7,6 +7,7 @@
 - `mirror`: keeps the table equal to the source
 - `row_history`: keeps every version of every row
 - `versions`: the versions that changes begin, go on with and end
+- `branch_sink`: rows that another engine writes to a branch
 - `target`: the table in its catalog, its token, and commits that move main from an inspected head
 - `target_schema`: columns that follow those of the source
 - `target_files`: data files of a batch
@@ -14,4 +15,4 @@
 - `row_delta`: rows that leave and enter a table in one snapshot
 """
 
-__all__ = []
+__all__ = ["branch_sink", "target"]

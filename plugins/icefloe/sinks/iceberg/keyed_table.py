@@ -20,15 +20,16 @@ from pyiceberg.expressions.literals import literal
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
+from pyiceberg.table.update import RemoveSnapshotRefUpdate
 
 from icefloe.changes.columns import plain_rows
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, column_path, named_columns
 from icefloe.sinks.iceberg.changelog import with_keys_of
-from icefloe.sinks.iceberg.table_sink import TableSink, delete_all, has_rows
-from icefloe.sinks.iceberg.target import LOAD_BRANCH, Token, pyiceberg_errors
+from icefloe.sinks.iceberg.table_sink import TableSink, append_files, delete_all, has_rows
+from icefloe.sinks.iceberg.target import LOAD_BRANCH, Token, pyiceberg_errors, ref_update
 from icefloe.sinks.iceberg.target_rows import FoundRows, TargetRows
 from icefloe.sinks.sink import PartDelivery, refuse_load, refuse_lone_replay
 
@@ -167,12 +168,15 @@ def needed_columns(transaction: Transaction, schema: pa.Schema, identity: Sequen
     """The columns by which removed rows are found: the key, and those of partitions and sort orders."""
     if not identity:
         return schema.names
-    metadata = transaction.table_metadata
+    names = bounded_columns(transaction.table_metadata) | {column_path(schema, name)[0] for name in identity}
+    return [name for name in schema.names if name in names]
+
+
+def bounded_columns(metadata: TableMetadata) -> set[str]:
+    """The columns whose bounds tell files apart, besides those of the key: of partitions and sort orders."""
     ids = {each.source_id for spec in metadata.partition_specs for each in spec.fields}
     ids |= {each.source_id for order in metadata.sort_orders for each in order.fields}
-    # Bounds of these columns tell files apart.
-    names = {metadata.schema().find_column_name(each) for each in ids} | {column_path(schema, n)[0] for n in identity}
-    return [name for name in schema.names if name in names]
+    return {name for each in ids if (name := metadata.schema().find_column_name(each)) is not None}
 
 
 def stage_load(transaction: Transaction, batch: ProvenBatch, loaded: Sequence[DataFile], trace: dict[str, str]) -> str:
@@ -188,15 +192,15 @@ def stage_load(transaction: Transaction, batch: ProvenBatch, loaded: Sequence[Da
         if not is_whole:
             if transaction.table_metadata.snapshot_by_name(MAIN_BRANCH) is None:
                 # A branch needs a snapshot to begin with.
-                _append(transaction, (), trace, MAIN_BRANCH)
+                append_files(transaction, (), trace, MAIN_BRANCH)
             head = transaction.table_metadata.refs[MAIN_BRANCH].snapshot_id
-            transaction._stage((_move(branch, head),))  # noqa: SLF001
+            transaction._stage((ref_update(branch, head),))  # noqa: SLF001
         if has_rows(transaction._table):  # noqa: SLF001
             delete_all(transaction, branch)
-    head = _append(transaction, loaded, trace, branch)
+    head = append_files(transaction, loaded, trace, branch)
     if is_whole or not batch.ends_load:
         return branch
-    transaction._stage((_move(MAIN_BRANCH, head),))  # noqa: SLF001
+    transaction._stage((ref_update(MAIN_BRANCH, head),))  # noqa: SLF001
     remove_load(transaction)
     return MAIN_BRANCH
 
@@ -204,15 +208,3 @@ def stage_load(transaction: Transaction, batch: ProvenBatch, loaded: Sequence[Da
 def remove_load(transaction: Transaction) -> None:
     """Stage the end of the branch of a load."""
     transaction._stage((RemoveSnapshotRefUpdate(ref_name=LOAD_BRANCH),))  # noqa: SLF001
-
-
-def _append(transaction: Transaction, files: Sequence[DataFile], trace: dict[str, str], branch: str) -> int:
-    with transaction._append_snapshot_producer(trace, branch=branch) as append:  # noqa: SLF001
-        for file in files:
-            append.append_data_file(file)
-    return append.snapshot_id
-
-
-def _move(branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
-    fields = {"ref-name": branch, "type": SnapshotRefType.BRANCH, "snapshot-id": snapshot_id}
-    return SetSnapshotRefUpdate.model_validate(fields)

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema, index_name_by_id
 from pyiceberg.table import Table, Transaction
@@ -138,6 +139,10 @@ class TableSink(Sink):
     def close(self) -> None:
         """Nothing is open."""
 
+    def _written(self, table: Table, batch: ProvenBatch, token: Token, part: StagedPart) -> Table:  # noqa: ARG002
+        """The table after another engine wrote the batch to a branch, if one does; `OvertakenError` if main moved."""
+        return table
+
     @abstractmethod
     def _refuse_batch(self, batch: ProvenBatch) -> None:
         """Raise if the mode takes no such batch."""
@@ -173,6 +178,10 @@ class TableSink(Sink):
                     found = self._replayed(batch, table, token, part)
                 if found is not None:
                     return found
+            try:
+                table = self._written(table, batch, token, part)
+            except OvertakenError:
+                continue
             transaction = Transaction(table)
             fields = self._evolved(transaction, batch, token)
             try:
@@ -303,6 +312,14 @@ def delete_all(transaction: Transaction, branch: str = MAIN_BRANCH) -> None:
     """Stage a snapshot without rows."""
     with transaction.update_snapshot(branch=branch).delete() as delete:
         delete.delete_by_predicate(AlwaysTrue())
+
+
+def append_files(transaction: Transaction, files: Sequence[DataFile], trace: dict[str, str], branch: str) -> int:
+    """Stage a snapshot with these files, or an empty one; returns its id."""
+    with transaction._append_snapshot_producer(trace, branch=branch) as append:  # noqa: SLF001
+        for file in files:
+            append.append_data_file(file)
+    return append.snapshot_id
 
 
 def trace_of(token: Token, batch: ProvenBatch) -> dict[str, str]:

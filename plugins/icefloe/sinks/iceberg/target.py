@@ -21,13 +21,15 @@ from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
-from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
     AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
     SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
@@ -38,6 +40,8 @@ from icefloe.errors import IcefloeError, TerminalError, TransientError, lack_of_
 from icefloe.iceberg.catalog.catalog_errors import catalog_errors
 from icefloe.patience import Patience
 from icefloe.sinks.batch_to_deliver import Origin
+
+__all__ = ["TargetTable"]
 
 TOKEN: Final = "icefloe.token"  # noqa: S105 - no secret
 """The table property that decides. Summaries of snapshots name pipeline and batch for people."""
@@ -81,7 +85,7 @@ class Token(Origin):
     @classmethod
     def of(cls, table: Table, place: str) -> "Token | None":
         """The token of a table; None: it is nobody's."""
-        text = table.metadata.properties.get(TOKEN)
+        text = _token_text(table)
         return None if text is None else load_document(cls, text.encode(), what=f"the property {TOKEN} of {place}")
 
     def after(self, last: LastBatch, fields: Mapping[int, int]) -> "Token":
@@ -174,8 +178,9 @@ class TargetTable:
             self._ask(f"commit to table {self._name}", publish)
         except (CommitFailedException, IcefloeError, NoSuchTableError) as cause:
             now = self._after(cause)
-            # A client may have sent it twice, and the first one landed.
-            if any(each.snapshot_id in ours for each in now.metadata.snapshots):
+            # A client may have sent it twice, and the first one landed. A snapshot of a branch was there before.
+            tokens = [each.updates.get(TOKEN) for each in updates if isinstance(each, SetPropertiesUpdate)]
+            if any(each.snapshot_id in ours for each in now.metadata.snapshots) or _token_text(now) in tokens:
                 return
             if isinstance(cause, TransientError):
                 raise self._unknown() from cause
@@ -185,6 +190,25 @@ class TargetTable:
             if isinstance(cause, CommitFailedException) or now.metadata_location != table.metadata_location:
                 raise OvertakenError(f"another writer committed to {self.url}") from cause
             raise
+
+    def set_branch(self, table: Table, name: str, snapshot_id: int) -> None:
+        """Make a branch, or move it."""
+        self._change_refs(table, f"make branch {name} of", (ref_update(name, snapshot_id),))
+
+    def drop_branches(self, prefix: str) -> None:
+        """Remove the branches of tries that ended before they were published."""
+        table = self.load()
+        left = [RemoveSnapshotRefUpdate(ref_name=name) for name in table.metadata.refs if name.startswith(prefix)]
+        if left:
+            self._change_refs(table, "remove branches of", tuple(left))
+
+    def _change_refs(self, table: Table, doing: str, updates: tuple[TableUpdate, ...]) -> None:
+        requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
+        change = partial(self._catalog.commit_table, table, requirements, updates)
+        try:
+            self._ask(f"{doing} table {self._name}", change)
+        except CommitFailedException as cause:
+            raise OvertakenError(f"another writer committed to {self.url}") from cause
 
     def _after(self, cause: Exception) -> Table:
         """The table after a commit that may have landed."""
@@ -206,6 +230,16 @@ class TargetTable:
             except CommitStateUnknownException as cause:
                 # A server that fails has the type of one that refuses.
                 raise TimeoutError(str(cause)) from cause
+
+
+def ref_update(name: str, snapshot_id: int) -> SetSnapshotRefUpdate:
+    """The update that lets a branch begin, or go on, at a snapshot."""
+    fields = {"ref-name": name, "type": SnapshotRefType.BRANCH, "snapshot-id": snapshot_id}
+    return SetSnapshotRefUpdate.model_validate(fields)
+
+
+def _token_text(table: Table) -> str | None:
+    return table.metadata.properties.get(TOKEN)
 
 
 def was_rolled_back(table: Table, last: LastBatch) -> bool:

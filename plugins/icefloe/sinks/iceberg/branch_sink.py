@@ -1,0 +1,214 @@
+"""A table whose rows another engine writes to a branch; the commit of the sink publishes it with the token."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+from uuid import uuid4
+
+import pyarrow as pa
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.update import RemoveSnapshotRefUpdate
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.iceberg.changelog import ChangelogSink
+from icefloe.sinks.iceberg.keyed_table import bounded_columns
+from icefloe.sinks.iceberg.mirror import MirrorSink
+from icefloe.sinks.iceberg.table_sink import TableSink, append_files, trace_of
+from icefloe.sinks.iceberg.target import LOAD_BRANCH, OvertakenError, TargetTable, Token, ref_update
+from icefloe.sinks.iceberg.target_files import WrittenFiles
+from icefloe.sinks.sink import PartDelivery, refuse_lone_replay
+
+__all__ = ["BranchSink", "StatementBranch", "WritableBranch"]
+
+_PREFIX: Final = "icefloe_written_"
+_ATTEMPT: Final = "icefloe.branch"
+"""In the summary of each snapshot that an engine makes: the branch that it was given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritableBranch:
+    """A branch at the head that was inspected.
+
+    Attributes:
+        begin: id of the snapshot where it begins.
+        columns: of the table.
+        bounded: those whose bounds tell files apart, besides the key.
+        is_emptied: True if the batch replaces the rows that are there.
+        trace: what the summary of each new snapshot is to have.
+    """
+
+    name: str
+    begin: int
+    columns: Sequence[str]
+    bounded: frozenset[str]
+    is_emptied: bool
+    trace: Mapping[str, str]
+
+
+class BranchSink(TableSink):
+    """Lets another engine write each batch to a branch, and moves main there; readers of main see whole batches only.
+
+    Attributes:
+        loads_aside: True if a load of several batches stays on a branch of its own until its last one.
+    """
+
+    loads_aside: ClassVar[bool] = True
+
+    def __init__(self, target: TargetTable) -> None:
+        super().__init__(target)
+        self._attempt = uuid4().hex
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
+        """The same, and remove what tries that were killed left."""
+        facts = super().begin(batch)
+        self._target.drop_branches(_PREFIX)
+        return facts
+
+    @abstractmethod
+    def _write(self, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
+        """Write a batch to the branch, and to nothing else."""
+
+    def _is_emptied(self, batch: ProvenBatch, token: Token) -> bool:  # noqa: ARG002
+        return batch.begins_anew
+
+    def _written(self, table: Table, batch: ProvenBatch, token: Token, part: StagedPart) -> Table:
+        ready = self._ready(table, batch, token)
+        if Token.of(ready, self.url) != token:
+            raise OvertakenError(f"another process delivers to {self.url}")
+        is_emptied = self._is_emptied(batch, token)
+        if not part.rows and not is_emptied:
+            return ready
+        name, begin = self._branch(batch), _head(ready, self._origin(batch))
+        self._target.set_branch(ready, name, begin)
+        writable = WritableBranch(
+            name=name,
+            begin=begin,
+            columns=tuple(ready.schema().column_names),
+            bounded=frozenset(bounded_columns(ready.metadata)),
+            is_emptied=is_emptied,
+            trace={**trace_of(token, batch), _ATTEMPT: name},
+        )
+        try:
+            self._write(writable, batch, part)
+        except TerminalError as cause:
+            if name in self._target.load().metadata.refs:
+                raise
+            raise OvertakenError(f"another process that delivers to {self.url} removed branch {name}") from cause
+        written = self._target.load()
+        self._refuse_elsewhere(written, name, begin)
+        if not _is_as_inspected(ready, written, name, begin):
+            raise OvertakenError(f"another writer committed to {self.url}")
+        return written
+
+    def _ready(self, table: Table, batch: ProvenBatch, token: Token) -> Table:
+        """The table with a head, and with the columns of the batch: an engine cannot add them in the same commit."""
+        transaction = Transaction(table)
+        self._evolved(transaction, batch, token)
+        if MAIN_BRANCH not in table.metadata.refs:
+            append_files(transaction, (), trace_of(token, batch), MAIN_BRANCH)
+        if not transaction._updates:  # noqa: SLF001
+            return table
+        self._target.commit(table, transaction)
+        return self._target.load()
+
+    def _refuse_elsewhere(self, table: Table, name: str, begin: int) -> None:
+        metadata = table.metadata
+        heads = [metadata.snapshot_by_id(ref.snapshot_id) for each, ref in metadata.refs.items() if each != name]
+        for each in (*heads, *ancestors_of(metadata.snapshot_by_name(MAIN_BRANCH), metadata)):
+            marks = {} if each is None or each.summary is None else each.summary.additional_properties
+            if each is not None and marks.get(_ATTEMPT) == name:
+                raise TerminalError(
+                    f"the statement wrote snapshot {each.snapshot_id} to {self.url} itself, or to another branch: "
+                    f"write to {{target}} only, and set the table to snapshot {begin} again",
+                    key="sink.statement",
+                )
+
+    def _stage(
+        self,
+        transaction: Transaction,
+        token: Token,
+        batch: ProvenBatch,
+        part: StagedPart,  # noqa: ARG002
+        files: WrittenFiles,  # noqa: ARG002
+    ) -> str:
+        refs = transaction.table_metadata.refs
+        name, to = self._branch(batch), self._destination(batch)
+        begin = refs[self._origin(batch)].snapshot_id
+        head = refs[name].snapshot_id if name in refs else begin
+        if to not in refs or refs[to].snapshot_id != head:
+            transaction._stage((ref_update(to, head),))  # noqa: SLF001
+        if head == begin:
+            # Nothing was to be written, and main must move all the same.
+            append_files(transaction, (), trace_of(token, batch), to)
+        is_over = {name, LOAD_BRANCH} if self.loads_aside and to == MAIN_BRANCH else {name}
+        transaction._stage(tuple(RemoveSnapshotRefUpdate(ref_name=each) for each in sorted(is_over & refs.keys())))  # noqa: SLF001
+        return to
+
+    def _branch(self, batch: ProvenBatch) -> str:
+        return f"{_PREFIX}{batch.batch_number}_{self._attempt}"
+
+    def _origin(self, batch: ProvenBatch) -> str:
+        goes_on = self.loads_aside and batch.is_load and not batch.begins_anew
+        return LOAD_BRANCH if goes_on else MAIN_BRANCH
+
+    def _destination(self, batch: ProvenBatch) -> str:
+        is_aside = self.loads_aside and batch.is_load and not batch.ends_load
+        return LOAD_BRANCH if is_aside else MAIN_BRANCH
+
+
+class StatementBranch(BranchSink):
+    """The target of a statement, which alone knows what the rows and columns are."""
+
+    keyed: ClassVar[bool] = False
+
+    def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Refused."""
+        raise TerminalError(
+            f"{self.url} has what the statement of its pipeline made of the changes: only a query of yours can compare "
+            "it with the source"
+        )
+
+    def _refuse_batch(self, batch: ProvenBatch) -> None:
+        """Every batch is taken."""
+
+    def _columns(self, batch: ProvenBatch) -> pa.Schema:
+        return batch.shown_schema
+
+    def _evolved(self, transaction: Transaction, batch: ProvenBatch, token: Token) -> dict[int, int]:  # noqa: ARG002
+        refuse_lone_replay(batch, is_unfit=token.last is None, place=self.url)
+        return {}
+
+    def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:  # noqa: ARG002
+        """Later batches stay."""
+        return PartDelivery(number=part.number, rows=part.rows, documents=0, superseded=part.rows)
+
+
+class MirrorBranch(BranchSink, MirrorSink):
+    """A mirror whose rows another engine removes and adds."""
+
+
+class ChangelogBranch(BranchSink, ChangelogSink):
+    """A changelog that another engine appends to."""
+
+    loads_aside: ClassVar[bool] = False
+
+    def _is_emptied(self, batch: ProvenBatch, token: Token) -> bool:  # noqa: ARG002
+        # Batches of the owner before may have the same numbers.
+        return token.last is not None and token.generation > token.last.generation
+
+
+def _head(table: Table, branch: str) -> int:
+    return table.metadata.refs[branch].snapshot_id
+
+
+def _is_as_inspected(ready: Table, written: Table, name: str, begin: int) -> bool:
+    """True if only the branch has moved, on from where it began: the catalog would not see that it did not."""
+    kept = all(ready.metadata.refs.get(each) == written.metadata.refs.get(each) for each in (MAIN_BRANCH, LOAD_BRANCH))
+    schemas = {ready.metadata.current_schema_id, written.metadata.current_schema_id}
+    head = None if name not in written.metadata.refs else written.metadata.snapshot_by_name(name)
+    ancestors = {each.snapshot_id for each in ancestors_of(head, written.metadata)}
+    return kept and len(schemas) == 1 and begin in ancestors

@@ -1,0 +1,8 @@
+"""Changes in whatever Spark writes.
+
+- `spark_sink`: from the keys of a pipeline to the sink of their format and mode
+- `iceberg_tables`: a branch of an Iceberg table, written by Spark and published with the token
+- `changes_view`: the session of a try, with the changes of a batch as a view
+"""
+
+__all__ = []

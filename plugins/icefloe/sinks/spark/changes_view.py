@@ -1,0 +1,120 @@
+"""The Spark session of one try, with the changes of a batch as the view ``changes``."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+
+from icefloe.changes.columns import ChangeColumns, ChangeType
+from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+VIEW: Final = "changes"
+_UTC: Final = {"spark.sql.session.timeZone": "UTC"}
+"""Statements of ours compare times with literals."""
+
+
+class ChangesView:
+    """A session of its own in the application of the phase: its views and settings end with it."""
+
+    def __init__(self, session: "SparkSession") -> None:
+        self.session = session
+
+    @classmethod
+    def open(cls, batch: ProvenBatch, part: StagedPart, *, conf: Mapping[str, str] | None = None) -> Self:
+        """The session, whose view Spark reads from the staged files by itself.
+
+        Args:
+            conf: settings of the session; times are in UTC unless it says otherwise.
+
+        Raises:
+            TransientError: the files have other rows than were proven.
+        """
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        if SparkContext._active_spark_context is None:  # noqa: SLF001 - getOrCreate would start one without spark.conf
+            raise TerminalError(
+                "a sink of type spark delivers inside of a Spark application, and this process is none: run the "
+                "pipeline with engine: spark; icefloe deliver cannot write to it",
+                key="engine",
+            )
+        with spark_errors("read the staged changes"):
+            session = SparkSession.builder.getOrCreate().newSession()
+            for key, value in {**_UTC, **(conf or {})}.items():
+                session.conf.set(key, value)
+            schema = from_arrow_schema(_columns(batch), prefer_timestamp_ntz=True)
+            urls = [_readable(url) for url in part.urls]
+            staged = session.read.schema(schema).parquet(*urls) if urls else session.createDataFrame([], schema)
+            count = staged.count()
+            if count != part.rows:
+                raise TransientError(
+                    f"Spark reads {count} of the {part.rows} proven changes of batch {batch.batch_number}: its staged "
+                    "files were deleted or cut; run again, and they are written again"
+                )
+            _given(staged, batch).createOrReplaceTempView(VIEW)
+        return cls(session)
+
+    def run(self, statement: str, *, doing: str = "run the statement of the sink") -> None:
+        """Run one statement."""
+        with spark_errors(doing):
+            self.session.sql(statement).collect()
+
+    def rows(self, query: str, *, doing: str = "look at the changes") -> list[Any]:
+        """The rows of a query, which are few."""
+        with spark_errors(doing):
+            return self.session.sql(query).collect()
+
+
+@contextmanager
+def spark_errors(doing: str) -> Iterator[None]:
+    """Turn an error of Spark into one sentence; one of the statement itself is permanent."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark import errors as spark
+
+    try:
+        yield
+    except IcefloeError:
+        raise
+    except (
+        spark.AnalysisException, spark.ArithmeticException, spark.DateTimeException, spark.IllegalArgumentException,
+        spark.NumberFormatException, spark.PySparkTypeError, spark.SparkRuntimeException,
+    ) as cause:  # fmt: skip
+        raise TerminalError(
+            f"Spark cannot {doing}: {one_line(cause)}; correct the sink, the columns or spark.conf"
+        ) from cause
+    except (spark.PySparkException, Py4JJavaError) as cause:
+        raise TransientError(f"Spark failed to {doing}: {one_line(cause)}; run again") from cause
+
+
+def sql_name(*names: str) -> str:
+    """A name of several parts as SQL has it.
+
+    >>> sql_name("lake", "a`b")
+    '`lake`.`a``b`'
+    """
+    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
+
+
+def _columns(batch: ProvenBatch) -> pa.Schema:
+    return pa.schema([*(batch.schema.field(name) for name in ChangeColumns.ALL), *batch.shown_schema])
+
+
+def _given(staged: "DataFrame", batch: ProvenBatch) -> "DataFrame":
+    """The rows that the sink is given, of those that are staged."""
+    if batch.changes == "upsert":
+        return staged.where(f"{ChangeColumns.TYPE} <> '{ChangeType.UPDATE_BEFORE.name}'")
+    if batch.changes == "append_only":
+        removing = staged.where(f"{ChangeColumns.TYPE} <> '{ChangeType.INSERT.name}'").select(ChangeColumns.ORDINAL)
+        return staged.join(removing.distinct(), ChangeColumns.ORDINAL, "left_anti").select(*staged.columns)
+    return staged
+
+
+def _readable(url: str) -> str:
+    """A URL as Hadoop names it."""
+    return url.replace("s3://", "s3a://", 1) if url.startswith("s3://") else url

@@ -1,0 +1,162 @@
+"""Rows that another engine writes to a branch: here PyIceberg, in place of Spark."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+
+from icefloe.changes.columns import ChangeColumns
+from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.iceberg.branch_sink import BranchSink, ChangelogBranch, MirrorBranch, WritableBranch
+from icefloe.sinks.iceberg.table_sink import TableSink
+from icefloe.testing.staged_history import StagedHistory
+from sinks.iceberg.lakes import Lake
+from sinks.iceberg.test_conformance import OverSqlite
+
+
+class ByPyIceberg(BranchSink):
+    """Writes the branch as another engine does, without a look at main."""
+
+    def _write(self, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
+        table = self._target.load()
+        try:
+            if branch.is_emptied:
+                table.delete(branch=branch.name, snapshot_properties=dict(branch.trace))
+            self._bring(self._target.load(), branch, batch, part)
+        except (CommitFailedException, KeyError) as cause:
+            raise TerminalError("the branch is gone") from cause
+
+    def _bring(self, table: Table, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
+        raise NotImplementedError
+
+
+class Mirrored(ByPyIceberg, MirrorBranch):
+    def _bring(self, table: Table, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
+        schema, shown = table.schema().as_arrow(), batch.shown_schema.names
+        found = rows_now(table, table.metadata.refs[branch.name].snapshot_id)
+        key = batch.identity if set(batch.identity) <= set(shown) else shown
+        missing = [name for name in schema.names if name not in found.column_names]
+        rows = [{**row, **dict.fromkeys(missing)} for row in found.to_pylist()]
+        for change in sorted((row for read in part.read() for row in read.to_pylist()), key=in_order):
+            row = {**dict.fromkeys(schema.names), **{name: change[name] for name in shown}}
+            if change[ChangeColumns.TYPE] in ("INSERT", "UPDATE_AFTER"):
+                rows.append(row)
+            else:
+                rows.remove(next(each for each in rows if all(each[name] == row[name] for name in key)))
+        table.overwrite(pa.Table.from_pylist(rows, schema), branch=branch.name, snapshot_properties=dict(branch.trace))
+
+
+def rows_now(table: Table, snapshot_id: int) -> pa.Table:
+    """The rows of a snapshot, in the columns that the table has now."""
+    then = table.snapshot_by_id(snapshot_id)
+    assert then is not None
+    fields = table.schemas()[then.schema_id or 0].fields
+    names = [table.schema().find_column_name(field.field_id) or field.name for field in fields]
+    return table.scan(snapshot_id=snapshot_id).to_arrow().rename_columns(names)
+
+
+def in_order(change: dict[str, Any]) -> tuple[int, bool]:
+    return change[ChangeColumns.ORDINAL], change[ChangeColumns.TYPE] in ("INSERT", "UPDATE_AFTER")
+
+
+class Appended(ByPyIceberg, ChangelogBranch):
+    def _bring(self, table: Table, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:  # noqa: ARG002
+        schema = table.schema().as_arrow()
+        rows = [row for read in part.read() for row in read.to_pylist()]
+        table.append(pa.Table.from_pylist(rows, schema), branch=branch.name, snapshot_properties=dict(branch.trace))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake.create(tmp_path / "lake")
+    lake.kind = Mirrored
+    return lake
+
+
+def ids(lake: Lake) -> set[int]:
+    return set(lake.table.scan().to_arrow()["id"].to_pylist())
+
+
+def head(lake: Lake) -> int:
+    return lake.table.metadata.refs["main"].snapshot_id
+
+
+def test_main_moves_to_what_the_engine_wrote_and_no_branch_stays(lake: Lake) -> None:
+    history = StagedHistory()
+    lake.deliver(*history.load({1: {"word": "a"}, 2: {"word": "b"}}, batches=2))
+    assert ids(lake) == {1, 2}
+    before = head(lake)
+    lake.deliver(history.change())
+    assert head(lake) != before
+    lake.deliver(history.change({1: None, 3: {"word": "c"}}))
+    assert (ids(lake), set(lake.table.metadata.refs)) == ({2, 3}, {"main"})
+
+
+def test_a_load_is_aside_until_its_last_batch(lake: Lake) -> None:
+    history = StagedHistory()
+    lake.deliver(*history.load({1: {"word": "a"}}))
+    first, last = history.load({2: {"word": "b"}, 3: {"word": "c"}}, batches=2)
+    lake.deliver(first)
+    assert ids(lake) == {1}
+    lake.deliver(last)
+    assert ids(lake) == {2, 3}
+
+
+def test_a_foreign_commit_makes_the_engine_write_again_on_the_new_head(lake: Lake) -> None:
+    history = StagedHistory()
+    lake.deliver(*history.load({1: {"word": "a"}}))
+    made = []
+
+    class Late(Mirrored):
+        def _write(self, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
+            super()._write(branch, batch, part)
+            if not made:
+                lake.table.append(pa.Table.from_pylist([{"id": 77}], lake.table.schema().as_arrow()))
+            made.append(branch.begin)
+
+    lake.kind = Late
+    lake.deliver(history.change({2: {"word": "b"}}))
+    assert (ids(lake), len(set(made))) == ({1, 2, 77}, 2)
+
+
+def test_a_main_that_was_rolled_back_meanwhile_is_not_moved_forward_again(lake: Lake) -> None:
+    history = StagedHistory()
+    lake.deliver(*history.load({1: {"word": "a"}}))
+    before = head(lake)
+    lake.deliver(history.change({2: {"word": "b"}}))
+
+    class Late(Mirrored):
+        def _write(self, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
+            super()._write(branch, batch, part)
+            lake.table.manage_snapshots().rollback_to_snapshot(before).commit()
+
+    lake.kind = Late
+    with pytest.raises(TerminalError, match="was rolled back"):
+        lake.deliver(history.change({3: {"word": "c"}}))
+    assert ids(lake) == {1}
+
+
+def test_the_branch_of_a_killed_try_is_removed_when_the_next_batch_begins(lake: Lake) -> None:
+    history = StagedHistory()
+    lake.deliver(*history.load({1: {"word": "a"}}))
+    lake.table.manage_snapshots().create_branch(head(lake), "icefloe_written_1_killed").commit()
+    lake.deliver(history.change({2: {"word": "b"}}))
+    assert set(lake.table.metadata.refs) == {"main"}
+
+
+@pytest.mark.slow
+@pytest.mark.extended
+class TestMirrorOnBranch(OverSqlite):
+    kind: ClassVar[type[TableSink]] = Mirrored
+    step = 3
+
+
+@pytest.mark.slow
+@pytest.mark.extended
+class TestChangelogOnBranch(OverSqlite):
+    kind: ClassVar[type[TableSink]] = Appended
+    step = 3

@@ -1,0 +1,66 @@
+"""Pipelines whose changes Spark brings, by the command line and spark-submit."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
+
+from support.pages.blocks import Block
+from support.pages.claims import Kind, claimed
+from support.pipelines.flights import Flights
+from support.pipelines.workspace import icefloe
+from support.spark.spark_lab import RUNTIME, SQLITE, spark_jars
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.extended]
+
+BLOCKS = [block for block in claimed(Kind.KEYS) if "type: spark" in block.text]
+CARRIERS = Schema(NestedField(1, "carrier", StringType()), NestedField(2, "flights", LongType()))
+
+
+@pytest.fixture
+def flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flights:
+    flights = Flights.create(tmp_path)
+    for name, value in flights.variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.chdir(tmp_path)
+    return flights
+
+
+def spark_conf(folder: Path) -> dict[str, str]:
+    catalog = "spark.sql.catalog.lakehouse"
+    return {
+        "spark.master": "local[2]",
+        "spark.jars": spark_jars(RUNTIME, SQLITE),
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+        f"{catalog}.uri": f"jdbc:sqlite:{folder}/catalog.db",
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.warehouse": f"file://{folder}/warehouse",
+    }
+
+
+def run(flights: Flights, sink: dict[str, Any]) -> None:
+    path = flights.write_pipeline("flights", sink=sink)
+    keys = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**keys, "engine": "auto", "spark": {"conf": spark_conf(flights.folder)}}))
+    done = icefloe("run", "flights", "--json")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_the_statement_of_the_page_counts_every_change_once(block: Block, flights: Flights) -> None:
+    sink = yaml.safe_load(block.text)["sink"]
+    catalog = flights.lake.table.catalog
+    catalog.create_namespace("changes")
+    catalog.create_table("changes.carriers", CARRIERS)
+    flights.lake.append((1, "AA"), (2, "UA"), (3, "AA"))
+    run(flights, sink)
+    flights.lake.replace_carrier(3, "UA")
+    run(flights, sink)
+    found = catalog.load_table("changes.carriers").scan().to_arrow().to_pylist()
+    assert {row["carrier"]: row["flights"] for row in found} == {"AA": 1, "UA": 2}
