@@ -71,11 +71,11 @@ MUTATIONS: Final = (
              place=3),
     Mutation(name="a global equality delete counts as one of a partition", function="_can_apply", kind=Kind.SECOND),
     Mutation(name="a position delete file does not reach the first of the files that it names", function="_may_name",
-             kind=Kind.OTHERWISE, place=1),
+             kind=Kind.OTHERWISE, place=1, suite=("tests/iceberg/scan/test_delete_file_index.py",)),
     Mutation(name="an equality delete does not reach files whose least key is its greatest", function="_is_below",
              kind=Kind.OTHERWISE, place=2),
     Mutation(name="the snapshots of one commit are steps of their own", function="group_commits",
-             kind=Kind.NEVER, place=2),
+             kind=Kind.NEVER, place=7, suite=("tests/iceberg/scan/test_steps.py",)),
     # A batch from its plan to its end, and the acts of operators.
     Mutation(name="in some schedule cleanup deletes the batch that is open", function="_is_up_to", kind=Kind.FIRST,
              suite=_SCHEDULES),

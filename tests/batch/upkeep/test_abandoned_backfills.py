@@ -3,6 +3,7 @@
 import pytest
 
 from icefloe.batch.open.next_range import RequestedRange
+from support.pipelines.interrupted import Killed, killed_at
 from support.pipelines.operated import Operated
 from support.pipelines.workshop import OpenBatch
 
@@ -40,6 +41,17 @@ def test_an_abandoned_backfill_delivers_nothing_and_its_range_can_be_started_aga
     assert again.deliver().batch.counts["update_after"] == 1
     assert operated.prepare(request_).is_committed
     operated.require_consistent()
+
+
+def test_an_abandon_that_was_killed_right_after_the_manifest_is_completed_when_the_range_is_started_again(
+    operated: Operated, batch: OpenBatch, request_: RequestedRange
+) -> None:
+    with killed_at(2) as writes, pytest.raises(Killed):
+        operated.abandon(*arguments(batch))
+    assert "_manifest.json" in writes[-1]
+    again = operated.open(request_)
+    assert (again.plan.batch_number, again.plan.backfill_id) == (1, batch.plan.backfill_id)
+    assert operated.record(f"backfills/{batch.plan.backfill_id}/commits/0.json")["ending"]["outcome"] == "abandoned"
 
 
 def test_a_backfill_that_was_never_begun_is_refused(operated: Operated) -> None:

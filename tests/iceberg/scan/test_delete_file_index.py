@@ -120,6 +120,7 @@ def applies_by_the_spec(deletes: DeleteEntry, data: DataEntry) -> bool:
     entries=st.lists(POSITION_DELETES, max_size=8),
     paths=st.lists(st.tuples(NAMES, SOME_NUMBER, SOME_PARTITION), max_size=8),
 )
+@example(entries=[delete_entry(paths=("b", "d"))], paths=[(name, 5, HERE) for name in "abcde"])
 def test_position_deletes_reach_what_the_spec_lets_them_reach_whichever_others_there_are(
     entries: list[DeleteEntry], paths: list[tuple[str, int, Partition]]
 ) -> None:
