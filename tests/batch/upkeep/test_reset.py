@@ -1,7 +1,13 @@
 """``icefloe reset``: a pipeline begins again, with its present table and configuration, and its numbers go on."""
 
 from typing import Any
+from unittest.mock import patch
 
+import pytest
+
+from icefloe.batch.context.end_batch import BatchEnd
+from icefloe.checkpoint.log import Checkpoint
+from icefloe.checkpoint.records import OffsetRecord
 from support.pipelines.operated import Operated
 
 
@@ -43,6 +49,23 @@ def test_a_changed_configuration_counts_from_the_reset_on(operated: Operated) ->
     assert "filter was" in operated.command("run").sentence
     assert reset(operated)["outcome"] == "reset"
     operated.require_consistent()
+
+
+def test_a_run_completes_a_reset_that_took_the_number_of_its_batch_and_was_killed(
+    operated: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operated.append(range(30, 35))
+
+    def overtaken(checkpoint: Checkpoint, record: OffsetRecord) -> OffsetRecord:
+        monkeypatch.undo()
+        with patch.object(BatchEnd, "record", side_effect=KeyboardInterrupt):
+            assert operated.command("reset", "--yes").code == 130
+        return checkpoint.create_offset(record)
+
+    monkeypatch.setattr(Checkpoint, "create_offset", overtaken)
+    batch = operated.open()
+    assert (batch.plan.batch_number, batch.plan.spec.after_snapshot_id) == (2, None)
+    assert operated.record("commits/1.json")["ending"]["outcome"] == "reset"
 
 
 def test_a_pipeline_that_never_began_needs_no_reset(tmp_path) -> None:

@@ -197,7 +197,10 @@ def load_own_plan(store: Store, offset: OffsetRecord) -> Plan:
 
 
 def refuse_other_plan(planned_batch: PlannedBatch, offset: OffsetRecord, pipeline: Pipeline) -> None:
-    """Requires that a plan made again is the batch's first one: parts and running tasks of two plans would mix."""
+    """Requires that a plan made again is the batch's first one: parts and running tasks of two plans would mix.
+
+    A batch that only moves the cursor has none: a run that finds it under the number of its own looks again.
+    """
     plan, number = planned_batch.plan, offset.batch_number
     recorded, current = ChangesPlace.recorded(offset.result_configuration), ChangesPlace.of(pipeline).path
     if recorded is not None and recorded.path != current:

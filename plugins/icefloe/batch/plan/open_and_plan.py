@@ -54,9 +54,6 @@ def write_plan(batch: NextBatch) -> tuple[OffsetRecord, Plan | None]:
     claimed = claim_batch(batch)
     planned_batch = _replanned_if_other(claimed.offset, batch, planned_batch)
     offset = record_batch(claimed, plan_digest=planned_batch.plan.digest)
-    if offset.ending.is_move:
-        # It has no plan. A commit of its empty range would lose what it asks for, such as to begin from scratch.
-        return offset, None
     planned_batch = _replanned_if_other(offset, claimed, planned_batch)
     refuse_other_plan(planned_batch, offset, session.pipeline)
     store = replace(session.reference(offset), requests=session.requests).fenced_folder()
