@@ -66,10 +66,9 @@ def verify_delivery(
     if first is not None:
         raise UsageError(f"{sink.url} is read as a whole: leave out --from")
     view = session.checkpoint.look()
-    if view.cursor is None or view.cursor.is_beginning or view.pipeline is None:
-        return DeliveryFindings(url=sink.url, notes=("no batch is delivered yet",))
-    if session.checkpoint.last_delivered(before=view.next_number) is None:
-        # The cursor of a new pipeline was set, so the sink has never seen a batch.
+    delivered = session.checkpoint.last_delivered(before=view.next_number)
+    if view.pipeline is None or view.cursor is None or delivered is None:
+        # There is a cursor also if it was set for a new pipeline.
         return DeliveryFindings(url=sink.url, notes=("no batch is delivered yet",))
     if view.cursor.load_part is not None:
         return DeliveryFindings(url=sink.url, notes=("the load is not complete; verify again after its last batch",))
