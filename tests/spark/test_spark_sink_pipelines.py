@@ -8,7 +8,6 @@ import yaml
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from support.pages.blocks import Block
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
@@ -52,15 +51,39 @@ def run(flights: Flights, sink: dict[str, Any]) -> None:
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
-def test_the_statement_of_the_page_counts_every_change_once(block: Block, flights: Flights) -> None:
-    sink = yaml.safe_load(block.text)["sink"]
+def sinks(mode: str) -> list[Any]:
+    found = [yaml.safe_load(block.text)["sink"] for block in BLOCKS]
+    return [pytest.param(sink, id=mode) for sink in found if sink["mode"] == mode]
+
+
+@pytest.fixture
+def carriers(flights: Flights) -> Flights:
+    """Two batches are to come."""
     catalog = flights.lake.table.catalog
     catalog.create_namespace("changes")
     catalog.create_table("changes.carriers", CARRIERS)
     flights.lake.append((1, "AA"), (2, "UA"), (3, "AA"))
-    run(flights, sink)
-    flights.lake.replace_carrier(3, "UA")
-    run(flights, sink)
-    found = catalog.load_table("changes.carriers").scan().to_arrow().to_pylist()
-    assert {row["carrier"]: row["flights"] for row in found} == {"AA": 1, "UA": 2}
+    return flights
+
+
+def rows(flights: Flights, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = flights.lake.table.catalog.load_table(table).scan().to_arrow().to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("sink", sinks("statement"))
+def test_the_statement_of_the_page_counts_every_change_once(sink: dict[str, Any], carriers: Flights) -> None:
+    run(carriers, sink)
+    carriers.lake.replace_carrier(3, "UA")
+    run(carriers, sink)
+    assert {row["carrier"]: row["flights"] for row in rows(carriers, "changes.carriers")} == {"AA": 1, "UA": 2}
+
+
+@pytest.mark.parametrize("sink", sinks("merge") + sinks("append"))
+def test_a_target_of_the_page_is_made_and_verified(sink: dict[str, Any], carriers: Flights) -> None:
+    run(carriers, sink)
+    carriers.lake.replace_carrier(3, "UA")
+    run(carriers, sink)
+    assert len(rows(carriers, "changes.flights")) == (3 if sink["mode"] == "merge" else 5)
+    verified = icefloe("verify", "flights")
+    assert verified.code == 0, verified.err

@@ -22,7 +22,7 @@ from icefloe.sinks.iceberg.target import LOAD_BRANCH, OvertakenError, TargetTabl
 from icefloe.sinks.iceberg.target_files import WrittenFiles
 from icefloe.sinks.sink import PartDelivery, refuse_lone_replay
 
-__all__ = ["BranchSink", "StatementBranch", "WritableBranch"]
+__all__ = ["BranchSink", "ChangelogBranch", "MirrorBranch", "StatementBranch", "WritableBranch"]
 
 _PREFIX: Final = "icefloe_written_"
 _ATTEMPT: Final = "icefloe.branch"

@@ -9,7 +9,7 @@ from icefloe.errors import NotBuiltError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.sinks.iceberg.target import TargetTable
 from icefloe.sinks.sink import Sink, checked_options
-from icefloe.sinks.spark.iceberg_tables import StatementSink
+from icefloe.sinks.spark.iceberg_tables import AppendSink, MergeSink, StatementSink
 from icefloe.storage.store import Store
 
 
@@ -33,8 +33,11 @@ def open_spark_sink(
 ) -> Sink:
     """The sink of a pipeline; arguments as in `open_sink`. The connection holds the properties of the catalog."""
     checked = checked_options(SparkOptions, options, sink_type="spark")
-    if checked.format != "iceberg" or checked.mode != "statement":
-        raise NotBuiltError("a sink of type spark writes to Iceberg tables by mode: statement so far", key="sink.mode")
+    if checked.format != "iceberg":
+        raise NotBuiltError("a sink of type spark writes to Iceberg tables so far", key="sink.format")
     catalog = load_catalog(checked.catalog, properties=connection.get("properties"))
     target = TargetTable(catalog, checked.table.partition(".")[2])
-    return StatementSink(target, checked.table, checked.statement)
+    if checked.mode == "statement":
+        return StatementSink(target, checked.table, checked.statement)
+    kind = MergeSink if checked.mode == "merge" else AppendSink
+    return kind(target, checked.table)
