@@ -11,6 +11,7 @@ from icefloe.iceberg.history.history import ExpiredHistoryError
 from icefloe.iceberg.step import LoadPart, StepKind
 from support.pipelines.workshop import Workshop
 from support.spark.row_counts import weights_of
+from support.tables.compactions import compact
 
 
 @pytest.fixture
@@ -106,3 +107,13 @@ def test_manifests_that_list_other_files_than_the_load_was_cut_for_stop_it(loade
     assert session.checkpoint.committed(0) is not None
     with pytest.raises(TerminalError, match="cut for 5 data files, but its manifests list 4"):
         loaded.deliver()
+
+
+def test_the_parts_of_a_load_end_at_its_snapshot_though_a_compaction_follows(loaded: Workshop) -> None:
+    expire(loaded.table, *(each.snapshot_id for each in loaded.table.snapshots()[:-1]))
+    compact(loaded.table)
+    loaded.append([100])
+    loaded.set(initial_load="from_earliest")
+    delivered = deliver_all(loaded)
+    assert [each.batch.rows for each in delivered] == [20, 20, 1]
+    assert sum((weights_of(loaded.changes(number)) for number in range(3)), Counter()) == loaded.state(loaded.head())

@@ -231,7 +231,13 @@ class SnapshotRange:
         #   batch 1   files 2-4   7 -> 7
         #   batch 2   files 4-5   7 -> 7; the next batch begins after 7
         part = LoadPart(first_file=0, stop_file=stop_file, num_files=len(load.tasks))
-        return replace(snapshots, steps=(replace(step, load_part=part),))
+        # Not at a compaction after it, which has other files.
+        return cls(
+            after_snapshot_id=snapshots.after_snapshot_id,
+            up_to_snapshot_id=step.end_snapshot_id,
+            steps=(replace(step, load_part=part),),
+            made_current_at_ms=step.made_current_at_ms,
+        )
 
     @classmethod
     def next_part(
