@@ -8,9 +8,10 @@ from typing import Final
 import pyarrow as pa
 
 from icefloe.batch.changelog_scan import ChangelogScan
-from icefloe.batch.open.next_range import RequestedRange
+from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import UsageError
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.settings import ChangesOption, CommitGroupsOption
 
@@ -82,14 +83,12 @@ def read_changes(
         after_timestamp=after_timestamp,
         up_to_timestamp=up_to_timestamp,
     )
-    engine = LocalEngine()
+    engine, loaded = LocalEngine(), LoadedTable(table)
     scan = ChangelogScan.of(
-        table,
-        request,
-        branch=branch,
+        loaded,
+        plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups),
         identifier_columns=identifier_columns,
         changes=changes,
-        commit_groups=commit_groups,
         columns=columns,
         filter_text=filter,
         cores=engine.threads,

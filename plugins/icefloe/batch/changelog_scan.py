@@ -13,7 +13,6 @@ from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
 from icefloe.batch.open.column_policies import choose_identity, has_row_ids
-from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.batch.phase_record import Engine, PhaseTally
 from icefloe.batch.plan.make_plan import PlannedBatch, make_plan
 from icefloe.batch.plan_document import put_map_tasks, tasks_key
@@ -27,9 +26,9 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.flow import Route
 from icefloe.iceberg.catalog.file_io import FileIO
 from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.iceberg.table import Table
-from icefloe.pipeline.settings import ChangesOption, CommitGroupsOption
+from icefloe.pipeline.settings import ChangesOption
 from icefloe.storage.location import open_store
 
 __all__ = ["ChangelogScan"]
@@ -49,22 +48,18 @@ class ChangelogScan:
     @classmethod
     def of(
         cls,
-        table: Table,
-        request: RequestedRange,
+        loaded: LoadedTable,
+        snapshots: SnapshotRange,
         *,
-        branch: str,
         identifier_columns: Sequence[str] | None,
         changes: ChangesOption,
-        commit_groups: CommitGroupsOption,
         columns: Sequence[str] | None,
         filter_text: str | None,
         cores: int,
     ) -> Self:
         """Plans a range; see `icefloe.api.read_changes`."""
-        loaded = LoadedTable(table)
-        snapshots = plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
         schema = TableSchema.at(
-            table.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id
+            loaded.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id
         )
         spec = BatchSpec(
             after_snapshot_id=snapshots.after_snapshot_id,

@@ -9,18 +9,22 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from icefloe.api import read_changes
+from icefloe.batch.changelog_scan import ChangelogScan
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.verify.sink_rows import WrittenColumns
 from icefloe.batch.verify.table_state import committed_batches, rows_at
 from icefloe.changes.columns import ChangeColumns, plain_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import Identity
-from icefloe.checkpoint.records import BatchOutcome, CommitRecord
+from icefloe.checkpoint.records import BatchOutcome, CommitRecord, Cursor
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session
 from icefloe.cli.screen import Screen
+from icefloe.engines.local import LocalEngine
 from icefloe.errors import TerminalError, UsageError
 from icefloe.iceberg.filters.row_filter import RowFilter
+from icefloe.iceberg.history.passage import Passage
+from icefloe.iceberg.history.published import BranchLog
+from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.sinks.sink import Sink
@@ -125,7 +129,7 @@ def trace(arguments: Namespace, screen: Screen) -> None:
             session = session.with_fresh_table()
             session.table.history.require_same(view.cursor.snapshot)
             traced = _Trace(session, view.pipeline.identity, arguments.key)
-            document = traced.found(sink, view.cursor.snapshot_id, committed_batches(session))
+            document = traced.found(sink, view.cursor, committed_batches(session))
     # Of changes that are not delivered yet, the batch is a dash.
     changes = [*document["changes"], *document["pending"]]
     screen.table(changes, _COLUMNS)
@@ -175,13 +179,13 @@ class _Trace:
         self._key = RowKey.parse(given, self._schema, self._identity.columns)
         self._notes: list[str] = []
 
-    def found(self, sink: Sink | None, cursor_id: int | None, committed: Sequence[CommitRecord]) -> dict[str, Any]:
+    def found(self, sink: Sink | None, cursor: Cursor, committed: Sequence[CommitRecord]) -> dict[str, Any]:
         changes: list[dict[str, object]] = []
         for batch in committed:
             if batch.outcome is BatchOutcome.DELIVERED:
                 kept = self._kept(batch)
                 changes += self._computed(batch) if kept is None else kept
-        pending = self._between(cursor_id, self._head) if self._head not in (cursor_id, None) else []
+        pending = self._pending(cursor)
         return {
             "pipeline": self._session.pipeline.name,
             "table": self._session.pipeline.table,
@@ -218,28 +222,44 @@ class _Trace:
                     return []
                 rows = self._state(batch.end.snapshot_id)
                 return [{ChangeColumns.BATCH: number, ChangeColumns.TYPE: "INSERT", **row} for row in rows]
-            found = self._between(batch.after_snapshot_id, batch.end.snapshot_id)
+            spec = self._session.checkpoint.known_offset(number).spec
+            found = self._changes(
+                SnapshotRange(
+                    after_snapshot_id=spec.after_snapshot_id, up_to_snapshot_id=spec.up_to_snapshot_id, steps=spec.steps
+                )
+            )
             return [{ChangeColumns.BATCH: number, **row} for row in found]
         except TerminalError as error:
             self._notes.append(f"the changes of batch {number} are not kept, and cannot be computed again: {error}")
             return []
 
-    def _between(self, after_snapshot_id: int | None, up_to_snapshot_id: int | None) -> list[dict[str, object]]:
-        if after_snapshot_id == up_to_snapshot_id:
+    def _pending(self, cursor: Cursor) -> list[dict[str, object]]:
+        pipeline, table, after_id = self._session.pipeline, self._session.table, cursor.snapshot_id
+        if self._head is None:
             return []
-        pipeline = self._session.pipeline
-        changes = read_changes(
-            self._session.table.pyiceberg,
-            after_snapshot_id,
-            up_to_snapshot_id,
+        if pipeline.follows_log:
+            since_ms = cursor.made_current_at_ms
+            passage = BranchLog.passage(
+                table, branch=pipeline.branch, after_snapshot_id=after_id, made_current_at_ms=since_ms
+            )
+        else:
+            passage = Passage.find(table, branch=pipeline.branch, after_snapshot_id=after_id, on_rollback="compensate")
+        return self._changes(SnapshotRange.of_passage(passage, table, commit_groups=pipeline.commit_groups))
+
+    def _changes(self, snapshots: SnapshotRange) -> list[dict[str, object]]:
+        if not snapshots.steps:
+            return []
+        pipeline, engine = self._session.pipeline, LocalEngine()
+        scan = ChangelogScan.of(
+            self._session.table,
+            snapshots,
             identifier_columns=list(self._identity.columns) or None,
             changes="net" if pipeline.changes == "net" else "each",
-            commit_groups=pipeline.commit_groups,
             columns=pipeline.columns,
-            filter=self._filter,
-            branch=pipeline.branch,
+            filter_text=self._filter,
+            cores=engine.threads,
         )
-        return plain_rows(changes.read_all())
+        return [row for changes in scan.read(engine) for row in plain_rows(changes)]
 
     def _state(self, snapshot_id: int | None) -> list[dict[str, object]]:
         if snapshot_id is None:

@@ -17,6 +17,7 @@ from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, Ending, OffsetRecord
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PipelinePins
+from icefloe.iceberg.history.published import BranchLog
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import ChangesPlace
@@ -61,9 +62,9 @@ def find_work(session: PipelineSession) -> Work:
     else:
         is_other = head is not None and cursor.snapshot is not None and not cursor.snapshot.is_same(head)
         has_new = is_other or head_id != cursor.snapshot_id
-        if session.pipeline.follows_log and not has_new:
-            # Readers may have seen other states meanwhile.
-            has_new = history.came_to_head_ms(session.pipeline.branch) not in (None, cursor.made_current_at_ms)
+        if session.pipeline.follows_log and not has_new and cursor.snapshot_id is not None:
+            log = BranchLog.of_main(history, session.pipeline.branch)
+            has_new = log.shows_others_after(cursor.snapshot_id, cursor.made_current_at_ms)
     return Work(has_open_batch=view.opened is not None, has_new_snapshot=has_new, head_snapshot_id=head_id)
 
 

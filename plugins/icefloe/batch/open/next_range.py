@@ -15,7 +15,7 @@ from icefloe.iceberg.history.history import ExpiredHistoryError, History, NotAnA
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.passage import Passage
 from icefloe.iceberg.history.pins import PipelinePins
-from icefloe.iceberg.history.published import published_passage
+from icefloe.iceberg.history.published import BranchLog
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import CommitGroupsOption, RollbackOption
@@ -76,13 +76,13 @@ def plan_request(
     commit_groups: CommitGroupsOption,
     follows_log: bool = False,
 ) -> SnapshotRange:
-    """The steps of a request; see `Passage.find` and `published_passage` for its errors."""
+    """The steps of a request; see `Passage.find` and `BranchLog.passage` for its errors."""
     after, up_to = start_of(table, request, branch=branch), request.up_to_snapshot_id
     if request.up_to_timestamp is not None:
         up_to = table.snapshot_at(request.up_to_timestamp, branch=branch)
         if up_to is None:
             return SnapshotRange(after_snapshot_id=after, up_to_snapshot_id=after)
-    find = published_passage if follows_log else Passage.find
+    find = BranchLog.passage if follows_log else Passage.find
     passage = find(table, branch=branch, after_snapshot_id=after, up_to_snapshot_id=up_to, on_rollback=on_rollback)
     return SnapshotRange.of_passage(passage, table, commit_groups=commit_groups)
 
@@ -168,7 +168,7 @@ class WayAhead:
         after_snapshot_id = None if self.cursor is None else self.cursor.snapshot_id
         is_tag = self.table.history.is_tag(branch)
         if self.pipeline.follows_log:
-            return published_passage(
+            return BranchLog.passage(
                 self.table,
                 branch=branch,
                 after_snapshot_id=after_snapshot_id,
@@ -212,7 +212,7 @@ class WayAhead:
     def _load(self) -> Passage:
         """A landing on the head."""
         if self.pipeline.follows_log:
-            return published_passage(self.table, branch=self.pipeline.branch, after_snapshot_id=None, is_load=True)
+            return BranchLog.passage(self.table, branch=self.pipeline.branch, after_snapshot_id=None, is_load=True)
         return Passage.find(self.table, branch=self.pipeline.branch, load="full")
 
     def _passage_to_pins(self) -> Passage | None:

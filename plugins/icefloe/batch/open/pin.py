@@ -1,12 +1,15 @@
 """``pin: true``: pending snapshots are kept from expiring."""
 
 import logging
+from contextlib import suppress
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.errors import IcefloeError
+from icefloe.iceberg.history.history import ExpiredHistoryError, NotAnAncestorError
 from icefloe.iceberg.history.pins import PipelinePins
+from icefloe.iceberg.history.published import BranchLog
 from icefloe.iceberg.step import StepKind
 
 __all__ = ["pin_pending", "try_to_pin"]
@@ -31,7 +34,7 @@ def pin_pending(session: PipelineSession) -> None:
         session.table.pyiceberg,
         of_branch=session.pipeline.branch,
         since_id=_since(view),
-        further=() if view.opened is None else _snapshots_of(view.opened),
+        further=[*_shown_since(session, view), *([] if view.opened is None else _snapshots_of(view.opened))],
     )
     logger.info("%s: %d snapshots are pinned up to %s", session.pipeline.name, len(kept.tagged), kept.branch_head_id)
 
@@ -66,6 +69,23 @@ def _since(view: CheckpointView) -> int | None:
     is_load = any(step.kind is StepKind.INITIAL for step in opened.spec.steps)
     is_from_now = not opened.spec.steps and opened.spec.after_snapshot_id is None
     return opened.spec.up_to_snapshot_id if is_load or is_from_now else opened.spec.after_snapshot_id
+
+
+def _shown_since(session: PipelineSession, view: CheckpointView) -> list[int]:
+    """Snapshots that ``follow: log`` needs in addition to the way to the head: readers saw them meanwhile."""
+    pipeline, cursor = session.pipeline, view.cursor if view.opened is None else view.opened.ending.cursor
+    if not pipeline.follows_log or cursor is None or cursor.snapshot_id is None:
+        return []
+    with suppress(ExpiredHistoryError, NotAnAncestorError):
+        passage = BranchLog.passage(
+            session.with_fresh_table().table,
+            branch=pipeline.branch,
+            after_snapshot_id=cursor.snapshot_id,
+            made_current_at_ms=cursor.made_current_at_ms,
+        )
+        states = passage.published or ()
+        return [each.snapshot_id for state in states for each in (*(state.commits or ()), state.snapshot)]
+    return []
 
 
 def _snapshots_of(offset: OffsetRecord) -> list[int]:

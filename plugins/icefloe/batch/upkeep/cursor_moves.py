@@ -24,7 +24,8 @@ from icefloe.checkpoint.batch_spec import BatchSpec, Identity
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, Cursor, Ending, OffsetRecord, PipelineRecord
 from icefloe.errors import TransientError
-from icefloe.iceberg.history.history import CursorDistance
+from icefloe.iceberg.history.history import CursorDistance, NotAnAncestorError
+from icefloe.iceberg.history.published import BranchLog
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.units import now_text
 from icefloe.version import VERSION
@@ -61,8 +62,27 @@ class PipelineView:
         table = self.session.table
         return pipeline_identity(self.session.pipeline, table, TableSchema.at(table.metadata, snapshot_id))
 
+    def made_current_at_ms(self, snapshot_id: int) -> int | None:
+        """Time of the last entry of a snapshot in the log; None: the pipeline follows the lineage."""
+        table, pipeline = self.session.table, self.session.pipeline
+        if not pipeline.follows_log:
+            return None
+        log = BranchLog.of(table, pipeline.branch, snapshot_id)
+        place = log.place_of(snapshot_id)
+        if place is None:
+            raise NotAnAncestorError(
+                f"the cursor cannot be set to snapshot {snapshot_id}, because it is in no entry of the log of branch "
+                f"{pipeline.branch!r} of table {table.name}, which follow: log reads; choose one that was current"
+            )
+        return log.entries[place].timestamp_ms
+
     def offset(
-        self, outcome: BatchOutcome, snapshot_id: int | None, identity: Identity, record: PipelineRecord | None
+        self,
+        outcome: BatchOutcome,
+        snapshot_id: int | None,
+        identity: Identity,
+        record: PipelineRecord | None,
+        made_current_at_ms: int | None = None,
     ) -> OffsetRecord:
         view, pipeline = self.view, self.session.pipeline
         return OffsetRecord(
@@ -85,6 +105,7 @@ class PipelineView:
                 outcome,
                 snapshot_id=snapshot_id,
                 snapshot=self.session.table.history.recorded(snapshot_id),
+                made_current_at_ms=made_current_at_ms,
                 has_pipeline=record is not None,
             ),
             pipeline=record,
@@ -137,12 +158,18 @@ class CursorMove:
         history = found.session.table.history
         is_reused = view.cursor is not None and not history.is_same(view.cursor.snapshot)
         distance = None if is_reused else history.cursor_distance(cursor_id, snapshot_id, branch=pipeline.branch)
-        if not is_reused and view.cursor is not None and cursor_id == snapshot_id and view.cursor.load_part is None:
+        entry_ms = found.made_current_at_ms(snapshot_id)
+        if (
+            view.cursor is not None
+            and not is_reused
+            and (cursor_id, view.cursor.made_current_at_ms) == (snapshot_id, entry_ms)
+            and view.cursor.load_part is None
+        ):
             return None
         identity = found.chosen_identity(snapshot_id) if view.pipeline is None else view.pipeline.identity
         # The cursors after a move name it if it has the record of the pipeline; see `snapshots_left_by`.
         record = view.pipeline if pipeline.delivers else None
-        offset = found.offset(BatchOutcome.CURSOR_SET, snapshot_id, identity, record)
+        offset = found.offset(BatchOutcome.CURSOR_SET, snapshot_id, identity, record, entry_ms)
         return cls(cursor=view.cursor, distance=distance, offset=offset)
 
     @classmethod

@@ -145,10 +145,6 @@ class History:
             )
         return self.snapshot(ref.snapshot_id)
 
-    def came_to_head_ms(self, branch: str) -> int | None:
-        """Time since which a branch points to its head; None: it has no log."""
-        return self.log[-1].timestamp_ms if branch == MAIN and self.log else None
-
     def is_tag(self, name: str) -> bool:
         """True for a tag: one state of the table, without a history of its own."""
         ref = self.refs.get(name)

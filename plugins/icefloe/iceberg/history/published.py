@@ -1,100 +1,125 @@
 """The states of a branch that readers saw, one after another, as its log has them: ``follow: log``."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Self
 
 from pyiceberg.table.snapshots import Snapshot
 
-from icefloe.iceberg.history.history import MAIN, BranchMove, NotAnAncestorError, commits_after
+from icefloe.iceberg.history.history import MAIN, BranchMove, History, NotAnAncestorError, commits_after
 from icefloe.iceberg.history.loaded_table import LoadedTable, SnapshotOrigin, origin_of
 from icefloe.iceberg.history.passage import Passage, PublishedState
 from icefloe.iceberg.schemas.table_schema import require_comparable_states
 from icefloe.pipeline.settings import RollbackOption
 
-__all__ = ["published_passage"]
+__all__ = ["BranchLog"]
 
 
-def published_passage(
-    table: LoadedTable,
-    *,
-    branch: str,
-    after_snapshot_id: int | None,
-    made_current_at_ms: int | None = None,
-    up_to_snapshot_id: int | None = None,
-    is_load: bool = False,
-    on_rollback: RollbackOption = "compensate",
-) -> Passage:
-    """The passage of a branch or tag over every state after an entry of its log.
+@dataclass(frozen=True, slots=True)
+class BranchLog:
+    """The states that a branch or tag came to, by the snapshot log or the metadata files; oldest first."""
 
-    Reads metadata files for other branches than ``main``, which have no log.
+    entries: Sequence[BranchMove]
 
-    Args:
-        after_snapshot_id: of the entry; None: from the oldest one on, whose rows are all new.
-        made_current_at_ms: of the entry; None: its last one.
-        up_to_snapshot_id: inclusive, the last entry of it; None: all.
-        is_load: only the last state, all of whose rows are new.
+    @classmethod
+    def of(
+        cls, table: LoadedTable, branch: str, snapshot_id: int | None = None, made_current_at_ms: int | None = None
+    ) -> Self:
+        """The snapshot log; metadata files for other branches than ``main``, and if it lacks an entry."""
+        if table.history.head(branch) is None:
+            return cls(())
+        log = cls.of_main(table.history, branch)
+        if log.entries and (snapshot_id is None or log.place_of(snapshot_id, made_current_at_ms) is not None):
+            return log
+        return cls(_entries_of_files(table, branch, snapshot_id, made_current_at_ms) or log.entries)
 
-    Raises:
-        ExpiredHistoryError: the log does not reach back to that entry, or a snapshot behind it has expired.
-        NotAnAncestorError: the branch was moved back or aside, and ``on_rollback`` is ``fail``; or the log lacks the
-            end.
-    """
-    moves = branch_entries(table, branch, after_snapshot_id, made_current_at_ms)
-    if up_to_snapshot_id is not None:
-        ends = [number for number, move in enumerate(moves, 1) if move.snapshot_id == up_to_snapshot_id]
-        if not ends:
-            raise NotAnAncestorError(
-                f"snapshot {up_to_snapshot_id} of table {table.name} is in no entry of the log of branch {branch!r}, "
-                "which follow: log reads: end the range at a snapshot that was current"
+    @classmethod
+    def of_main(cls, history: History, branch: str) -> Self:
+        """The snapshot log alone, without a look at files; empty for other branches."""
+        return cls(history.log if branch == MAIN else ())
+
+    @classmethod
+    def passage(
+        cls,
+        table: LoadedTable,
+        *,
+        branch: str,
+        after_snapshot_id: int | None,
+        made_current_at_ms: int | None = None,
+        up_to_snapshot_id: int | None = None,
+        is_load: bool = False,
+        on_rollback: RollbackOption = "compensate",
+    ) -> Passage:
+        """The passage of a branch or tag over every state after an entry.
+
+        Args:
+            after_snapshot_id: of the entry; None: from the oldest one on, whose rows are all new.
+            made_current_at_ms: of the entry; None: its last one.
+            up_to_snapshot_id: inclusive, the last entry of it; None: all.
+            is_load: only the last state, all of whose rows are new.
+
+        Raises:
+            ExpiredHistoryError: the log does not reach back to that entry, or a snapshot behind it has expired.
+            NotAnAncestorError: the branch was moved back or aside, and ``on_rollback`` is ``fail``; or the log lacks
+                the end.
+        """
+        log = cls.of(table, branch, after_snapshot_id, made_current_at_ms)
+        if up_to_snapshot_id is not None:
+            end = log.place_of(up_to_snapshot_id)
+            if end is None:
+                raise NotAnAncestorError(
+                    f"snapshot {up_to_snapshot_id} of table {table.name} is in no entry of the log of branch "
+                    f"{branch!r}, which follow: log reads: end the range at a snapshot that was current"
+                )
+            log = cls(log.entries[: end + 1])
+        if after_snapshot_id is None or not log.entries:
+            moves = _moves(log.entries)
+            return _passage(None, _states(table, None, moves[-1:] if is_load else moves, on_rollback))
+        place = log.place_of(after_snapshot_id, made_current_at_ms)
+        if place is None:
+            gap = table.history.expired(after_snapshot_id, table.history.lineage(log.entries[-1].snapshot_id)[-1])
+            raise gap.restated(
+                f"{gap.sentence}; the log of branch {branch!r} does not reach back to it, and follow: log needs each "
+                "entry"
             )
-        moves = moves[: ends[-1]]
-    if after_snapshot_id is None or not moves:
-        moves = moves[-1:] if is_load else moves
-        return _passage(None, _states(table, None, moves, on_rollback))
-    place = _place(moves, after_snapshot_id, made_current_at_ms)
-    if place is None:
-        gap = table.history.expired(after_snapshot_id, table.history.lineage(moves[-1].snapshot_id)[-1])
-        raise gap.restated(
-            f"{gap.sentence}; the log of branch {branch!r} does not reach back to it, and follow: log needs each entry"
-        )
-    return _passage(after_snapshot_id, _states(table, moves[place], moves[place + 1 :], on_rollback))
+        left, *moves = _moves(log.entries[place:])
+        return _passage(after_snapshot_id, _states(table, left, moves, on_rollback))
+
+    def place_of(self, snapshot_id: int, made_current_at_ms: int | None = None) -> int | None:
+        """The place of an entry, without a time of the last one of the snapshot; None: it is not there."""
+        # Of equal times the last one: states that were current for no time before it match no instant.
+        places = [place for place, entry in enumerate(self.entries) if entry.snapshot_id == snapshot_id]
+        exact = [place for place in places if made_current_at_ms in (None, self.entries[place].timestamp_ms)]
+        if exact:
+            return exact[-1]
+        # Expiry cuts a log in front, and metadata files are deleted, the oldest first: the snapshot came back later.
+        return 0 if 0 in places else None
+
+    def shows_others_after(self, snapshot_id: int, made_current_at_ms: int | None) -> bool:
+        """True if readers saw other states after an entry, though its snapshot may be current again."""
+        place = self.place_of(snapshot_id, made_current_at_ms)
+        return bool(self.entries) if place is None else len(_moves(self.entries[place:])) > 1
 
 
-def branch_entries(
-    table: LoadedTable, branch: str, snapshot_id: int | None = None, since_ms: int | None = None
-) -> Sequence[BranchMove]:
-    """The log of a branch, oldest first; from metadata files if there is none, or if it lacks a snapshot."""
-    history = table.history
-    if history.head(branch) is None:
-        return ()
-    entries = list(history.log) if branch == MAIN else []
-    if not entries or (snapshot_id is not None and all(each.snapshot_id != snapshot_id for each in entries)):
-        entries = _entries_of_files(table, branch, since_ms) or entries
-    return [
-        each for number, each in enumerate(entries) if not number or each.snapshot_id != entries[number - 1].snapshot_id
-    ]
-
-
-def _entries_of_files(table: LoadedTable, branch: str, since_ms: int | None) -> list[BranchMove]:
+def _entries_of_files(
+    table: LoadedTable, branch: str, snapshot_id: int | None, made_current_at_ms: int | None
+) -> list[BranchMove]:
     entries = list[BranchMove]()
     for version in table.log.newest_first():
         if version is None:
             break
         if (head := version.branch_heads.get(branch)) is not None:
             entries.append(BranchMove(snapshot_id=head, timestamp_ms=version.last_updated_ms))
-        if since_ms is not None and version.last_updated_ms < since_ms:
+        # Not by the time alone: clocks go back.
+        if (head, version.last_updated_ms) == (snapshot_id, made_current_at_ms):
             break
     return entries[::-1]
 
 
-def _place(moves: Sequence[BranchMove], snapshot_id: int, made_current_at_ms: int | None) -> int | None:
-    """The place of an entry; None if the log lacks it."""
-    # Of equal times the last one: states that were current for no time before it match no instant.
-    places = [place for place, move in enumerate(moves) if move.snapshot_id == snapshot_id]
-    exact = [place for place in places if made_current_at_ms in (None, moves[place].timestamp_ms)]
-    if exact:
-        return exact[-1]
-    # Metadata files that tell the moves of other branches are deleted with time, the oldest first.
-    return 0 if 0 in places and moves[0].timestamp_ms > (made_current_at_ms or 0) else None
+def _moves(entries: Sequence[BranchMove]) -> list[BranchMove]:
+    """The first of neighbours with one snapshot: expired ones between them, or commits of other branches."""
+    return [next(equal) for _, equal in groupby(entries, lambda entry: entry.snapshot_id)]
 
 
 def _passage(after_snapshot_id: int | None, states: tuple[PublishedState, ...]) -> Passage:
