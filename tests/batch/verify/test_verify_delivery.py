@@ -11,6 +11,7 @@ from support.pipelines.workspace import icefloe
 from support.sinks.fake_cluster import FakeCluster
 from support.sinks.memory_index import Stored
 from support.sinks.registered import INDICES, LOGS, registered_sinks
+from support.tables.events import rows
 
 pytestmark = pytest.mark.slow
 
@@ -149,3 +150,16 @@ def test_keys_with_several_rows_are_a_fault_of_a_sink_that_wants_none(
     assert found.code == (65 if is_fault else 0)
     assert ("shows one row per key: id=3; correct the table" in found.err) == is_fault
     assert ("1 keys of db.events have several rows; any of them is right" in found.out) != is_fault
+
+
+@pytest.mark.parametrize("name", ["key", "row", "place", "is_live", "kind"])
+def test_a_key_may_have_the_name_of_a_column_of_the_comparison(lab: VerifiedSinks, name: str) -> None:
+    with lab.table.update_schema() as update:
+        update.rename_column("id", name)
+    lab.table.append(rows((1, 2)).rename_columns([name, "value", "word"]))
+    keys = {"identifier_columns": [name]}
+    lab.deliver("index", **keys)
+    lab.require_equal("index", rows=2, **keys)
+    del live(INDICES[""])["[1]"]
+    found = lab.verify("index", "--json", **keys)
+    assert (found.code, found.document["keys"]) == (65, {"missing": [f"{name}=1"]})

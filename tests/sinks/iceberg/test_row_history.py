@@ -207,3 +207,76 @@ def test_verify_compares_every_state_and_names_a_version_that_is_wrong(flights: 
     table.overwrite(pa.Table.from_pylist(wrong, rows.schema))
     found = icefloe("verify", "words")
     assert (found.code, "was current, the history has" in found.out + found.err) == (65, True), found.out + found.err
+
+
+def append(states: PublishedStates, *ids: int, branch: str = "main") -> int:
+    rows = [{"id": each, "word": "n", "number": 0} for each in ids]
+    states.table.append(pa.Table.from_pylist(rows, ROWS), branch=branch)
+    return states.table.refs()[branch].snapshot_id
+
+
+def roll_back(states: PublishedStates, snapshot_id: int) -> None:
+    states.table.manage_snapshots().set_current_snapshot(snapshot_id).commit()
+
+
+def expire(states: PublishedStates, snapshot_id: int) -> None:
+    """PyIceberg takes out the entries of that snapshot alone, as if the one before it had stayed current."""
+    states.table.maintenance.expire_snapshots().by_id(snapshot_id).commit()
+
+
+def test_verify_compares_no_time_whose_entry_has_expired(flights: Flights) -> None:
+    states = words(flights, 0)
+    run_all()
+    [(first, _)] = states.entries()
+    expired = append(states, 10)
+    roll_back(states, first)
+    append(states, 11)
+    run_all()
+    expire(states, expired)
+    proven = icefloe("verify", "words")
+    assert (proven.code, "of 2 states" in proven.out) == (0, True), proven.err
+    table = flights.lake.table.catalog.load_table("changes.words")
+    table.delete("id = 11")
+    assert icefloe("verify", "words").code == 65
+
+
+def test_verify_begins_after_a_load_whose_entry_has_expired(flights: Flights) -> None:
+    states = words(flights, 0)
+    [(first, _)] = states.entries()
+    loaded = append(states, 10)
+    run_all()
+    roll_back(states, first)
+    run_all()
+    expire(states, loaded)
+    append(states, 12)
+    run_all()
+    proven = icefloe("verify", "words")
+    assert (proven.code, "of 2 states" in proven.out) == (0, True), proven.err
+
+
+def test_verify_reads_the_states_of_another_branch_from_metadata_files(flights: Flights) -> None:
+    states = words(flights, 0, branch="audit")
+    states.table.manage_snapshots().create_branch(states.entries()[-1][0], "audit").commit()
+    run_all()
+    for number in (10, 11):
+        append(states, number, branch="audit")
+        append(states, 100 + number)
+    run_all()
+    proven = icefloe("verify", "words")
+    assert (proven.code, "of 3 states" in proven.out) == (0, True), proven.out + proven.err
+
+
+@pytest.mark.parametrize("max_bytes", [1, 2**40], ids=["in parts", "whole"])
+def test_a_history_that_begins_in_a_mirror_replaces_its_rows(flights: Flights, max_bytes: int) -> None:
+    states = words(flights, 0, sink={"mode": "mirror"})
+    run_all()
+    append(states, 10)
+    for mode in ("history", "mirror", "history"):
+        sink = {**HISTORY, "mode": mode}
+        keys: dict[str, Any] = {"identifier_columns": ["id"], "sink": sink, "max_bytes_per_batch": max_bytes}
+        flights.write_pipeline("words", table="nyc.words", **keys)
+        assert icefloe("reset", "words", "--yes").code == 0
+        run_all()
+        assert icefloe("verify", "words").code == 0
+        assert len(versions(flights)) == 5
+    assert all(row["is_current"] for row in versions(flights))

@@ -24,6 +24,8 @@ KEPT: Final = 10_000
 _ROWS_PER_SLICE: Final = 1 << 20
 _MOST_SLICES: Final = 128
 _LAST: Final = "place_max"
+_VALUE: Final = "value."
+"""Begins the names of the key's columns among ours: the table may call them ``key`` or ``row``."""
 
 
 class KeyDifference(StrEnum):
@@ -39,7 +41,7 @@ class KeyedRows:
 
     def __init__(self, folder: Path, *, rows: int, names: Sequence[str]) -> None:
         self._slices = HashSlice.slices(min(_MOST_SLICES, -(-rows // _ROWS_PER_SLICE)))
-        self._folder, self._names = folder, list(names)
+        self._folder, self._names = folder, [_VALUE + name for name in names]
         self._writers: dict[int, pa.ipc.RecordBatchFileWriter] = {}
 
     def add(
@@ -275,6 +277,12 @@ def left_out_note(differing: int, things: str, left_out: int) -> str:
     )
 
 
+def key_values(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The columns of the key of rows that were kept."""
+    return rows.select([_VALUE + name for name in names]).rename_columns(list(names))
+
+
 def named(rows: pa.Table, names: Sequence[str]) -> list[str]:
     """The first rows, each as ``name=value`` of the key."""
-    return [" ".join(f"{name}={row[name]}" for name in names) for row in plain_rows(rows.slice(0, SHOWN))]
+    shown = plain_rows(key_values(rows, names).slice(0, SHOWN))
+    return [" ".join(f"{name}={value}" for name, value in row.items()) for row in shown]

@@ -22,6 +22,7 @@ from icefloe.batch.verify.delivery_findings import (
     KeyDifferences,
     Retention,
     dead_letters_note,
+    key_values,
     left_out_note,
     named,
 )
@@ -311,7 +312,7 @@ class _Comparison:
         found = KeyDifferences()
         if not len(chosen):
             return found
-        [keys] = chosen.select(self._rows.names).combine_chunks().to_batches()
+        [keys] = key_values(chosen, self._rows.names).combine_chunks().to_batches()
         rows = self._most_rows(len(chosen))
         for place, snapshot_id in enumerate(snapshot_ids):
             with _folders() as (wanted, held):

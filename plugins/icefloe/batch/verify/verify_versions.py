@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 from random import Random
 
 import numpy as np
@@ -15,6 +15,7 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.table_state import TableState
 from icefloe.changes.columns import plain_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.iceberg.history.published import BranchLog
 from icefloe.sinks.sink import KeptVersions, Sink
 from icefloe.units import time_of_ms
 
@@ -53,7 +54,7 @@ def verify_versions(
     for state in states:
         wanted = past.of_table(state.snapshot_id)
         for instant in state.instants_ms:
-            if (found[:, place] != wanted).any():
+            if (found[:, place] != wanted).any() and not _has_expired(session, kept, state, instant):
                 difference = past.difference(state.snapshot_id, instant)
                 return f"at {time_of_ms(instant)}, when snapshot {state.snapshot_id} was current, {difference}", False
             place += 1
@@ -63,22 +64,41 @@ def verify_versions(
 
 def _states(session: PipelineSession, kept: KeptVersions) -> Sequence[_State]:
     """States that the history has too; of equal times the last one counts."""
-    entries = [(entry.snapshot_id, entry.timestamp_ms) for entry in session.table.history.log]
     first, last = (session.checkpoint.known_offset(number) for number in (kept.load, kept.last))
-    begin = [(step.end_snapshot_id, step.made_current_at_ms) for step in first.spec.steps[:1]]
-    end = last.ending.cursor.snapshot_id, last.ending.cursor.made_current_at_ms
-    if end not in entries:
+    loaded, end = (first.spec.steps or (None,))[0], last.ending.cursor
+    if end.snapshot_id is None:
         return ()
-    # Expiry may have cut the log.
-    entries = entries[max((n for n, entry in enumerate(entries) if entry in begin), default=0) :]
-    entries = entries[: max(n for n, entry in enumerate(entries, 1) if entry == end)]
+    log = BranchLog.of(session.table, session.pipeline.branch)
+    if (stop := log.place_of(end.snapshot_id, end.made_current_at_ms)) is None:
+        return ()
+    entries = [(entry.snapshot_id, entry.timestamp_ms) for entry in log.entries[: stop + 1]]
+    begin = None if loaded is None else (loaded.end_snapshot_id, loaded.made_current_at_ms)
+    if begin in entries:
+        entries = entries[max(number for number, entry in enumerate(entries) if entry == begin) :]
+    else:
+        # Expiry has cut the log, or taken out that entry alone.
+        entries = [entry for entry in entries if entry[1] > kept.since_ms]
+    entries = [next(equal) for _, equal in groupby(entries, lambda entry: entry[0])]
     times = [*accumulate((max(time_ms, kept.since_ms) for _, time_ms in entries), max)]
     random, states = Random(), list[_State]()  # noqa: S311 - no secret
-    for (snapshot_id, _), first_ms, next_ms in zip(entries, times, [*times[1:], times[-1] + 1], strict=True):
+    for (snapshot_id, _), first_ms, next_ms in zip(
+        entries, times, [*times[1:], *(each + 1 for each in times[-1:])], strict=True
+    ):
         if next_ms > first_ms:
             instants = {first_ms, random.randrange(first_ms, next_ms), next_ms - 1}
             states.append(_State(snapshot_id=snapshot_id, instants_ms=sorted(instants)))
     return states
+
+
+def _has_expired(session: PipelineSession, kept: KeptVersions, state: _State, instant_ms: int) -> bool:
+    """True if another state was current by then that is gone: PyIceberg's expiry takes single entries out of a log."""
+    time_ms, later = kept.since_ms, None
+    for number in range(kept.load, kept.last + 1):
+        for step in session.checkpoint.known_offset(number).spec.steps:
+            time_ms = max(time_ms, step.made_current_at_ms or 0)
+            if state.instants_ms[0] < time_ms <= instant_ms:
+                later = step.end_snapshot_id
+    return later is not None and later not in session.table.history.snapshots
 
 
 @dataclass(frozen=True, slots=True)

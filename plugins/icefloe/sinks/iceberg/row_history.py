@@ -9,11 +9,11 @@ from typing import ClassVar, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import BooleanExpression, NotNull, Reference
 from pyiceberg.expressions.parser import parse
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Transaction
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import BooleanType, NestedField, TimestamptzType
@@ -25,7 +25,7 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_paths
 from icefloe.sinks.iceberg.changelog import with_schema
 from icefloe.sinks.iceberg.keyed_table import KeyedTableSink, find_removed, needed_columns, remove_load, stage_load
 from icefloe.sinks.iceberg.row_delta import stage_row_delta
-from icefloe.sinks.iceberg.table_sink import has_rows, times_of, trace_of
+from icefloe.sinks.iceberg.table_sink import times_of, trace_of
 from icefloe.sinks.iceberg.target import LOAD_BRANCH, TargetTable, Token, pyiceberg_errors
 from icefloe.sinks.iceberg.target_files import WrittenFiles
 from icefloe.sinks.iceberg.target_rows import FoundRows, TargetRows, like
@@ -181,7 +181,7 @@ class HistorySink(KeyedTableSink):
         def shown() -> Iterator[pa.RecordBatch]:
             yield from map(batch.shown_rows, part.read())
 
-        is_there = has_rows(transaction._table)  # noqa: SLF001
+        is_there = _has_versions(transaction._table)  # noqa: SLF001
         if batch.begins_anew and is_there and not batch.is_load:
             raise TerminalError(
                 f"{self.url} has a history already, which all states since the earliest snapshot cannot go on with: "
@@ -310,6 +310,14 @@ class HistorySink(KeyedTableSink):
             return Versions.of(keys, tracked, rows, ordinals, weights)
         except SeveralRowsError as several:
             raise several_rows(read, batch.identity, several.position) from None
+
+
+def _has_versions(table: Table) -> bool:
+    """True if main has a version: rows of another mode have none."""
+    if VALID_FROM not in table.schema().column_names:
+        return False
+    scan = table.scan(NotNull(term=Reference(VALID_FROM)), selected_fields=(VALID_FROM,), limit=1)
+    return any(rows.num_rows for rows in scan.to_arrow_batch_reader())
 
 
 def _current(target: TargetRows) -> list[FoundRows]:
