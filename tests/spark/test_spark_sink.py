@@ -1,19 +1,15 @@
 """The spark sink, over tables of Iceberg that Spark writes."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.target import TargetTable
-from icefloe.sinks.sink import PartDelivery, Sink
+from icefloe.sinks.sink import Sink
 from icefloe.sinks.spark.changes_view import ChangesView
 from icefloe.sinks.spark.iceberg_tables import AppendSink, MergeSink, StatementSink
 from icefloe.sinks.spark.net_merge import NET, NetMerge
@@ -21,6 +17,7 @@ from icefloe.testing.arrival_cases import ArrivalCases, SchemaCases
 from icefloe.testing.processes import DeliveringProcess, OutwardCalls
 from icefloe.testing.staged_history import FLIGHTS, ORIGIN, NotConformingError, StagedBatch, StagedHistory
 from support.spark.spark_table import CreateTable, SparkTable
+from support.spark.staged_files import FromFiles
 
 pytestmark = pytest.mark.spark
 
@@ -30,16 +27,6 @@ WHEN MATCHED AND c._change_type = 'DELETE' THEN DELETE
 WHEN MATCHED THEN UPDATE SET word = c.word
 WHEN NOT MATCHED AND c._change_type <> 'DELETE' THEN INSERT (id, word) VALUES (c.id, c.word)
 """
-
-
-class FromFiles(Sink):
-    """Gets the parts as files, as tasks stage them."""
-
-    def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "part.parquet"
-            pq.write_table(pa.Table.from_batches(part.read(), batch.schema), path)
-            return super().deliver(batch, begun, replace(part, urls=(f"file://{path}",)))  # type: ignore[safe-super]
 
 
 class Statement(FromFiles, StatementSink):

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from pyiceberg.schema import Schema
@@ -53,7 +54,7 @@ def run(flights: Flights, sink: dict[str, Any]) -> None:
 
 def sinks(mode: str) -> list[Any]:
     found = [yaml.safe_load(block.text)["sink"] for block in BLOCKS]
-    return [pytest.param(sink, id=mode) for sink in found if sink["mode"] == mode]
+    return [pytest.param(sink, id=mode) for sink in found if (sink["mode"], "table" in sink) == (mode, True)]
 
 
 @pytest.fixture
@@ -87,3 +88,11 @@ def test_a_target_of_the_page_is_made_and_verified(sink: dict[str, Any], carrier
     assert len(rows(carriers, "changes.flights")) == (3 if sink["mode"] == "merge" else 5)
     verified = icefloe("verify", "flights")
     assert verified.code == 0, verified.err
+
+
+def test_changes_are_appended_to_files_by_the_options_of_the_page(carriers: Flights) -> None:
+    [sink] = [keys["sink"] for block in BLOCKS if "options" in (keys := yaml.safe_load(block.text))["sink"]]
+    run(carriers, {**sink, "options": {"path": f"file://{carriers.folder}/appended"}})
+    assert pq.read_table(carriers.folder / "appended").num_rows == 3
+    refused = icefloe("verify", "flights")
+    assert (refused.code, "is read by Spark alone" in refused.err) == (65, True), refused.err

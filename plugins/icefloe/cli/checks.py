@@ -128,7 +128,9 @@ def _try_delivery(pipeline: Pipeline, credentials: Credentials) -> str:
         if sink is None:
             raise TypeError("the pipeline delivers to no sink")
         sink.check()
-        return sink.url
+        return sink.url + (
+            "" if sink.arrives_once else "; at least once: a batch that is tried again may be there twice"
+        )
 
 
 def _catalog_text(pipeline: Pipeline, credentials: Credentials) -> str:

@@ -34,20 +34,10 @@ class ChangesView:
         Raises:
             TransientError: the files have other rows than were proven.
         """
-        from pyspark import SparkContext
-        from pyspark.sql import SparkSession
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        if SparkContext._active_spark_context is None:  # noqa: SLF001 - getOrCreate would start one without spark.conf
-            raise TerminalError(
-                "a sink of type spark delivers inside of a Spark application, and this process is none: run the "
-                "pipeline with engine: spark; icefloe deliver cannot write to it",
-                key="engine",
-            )
+        session = new_session(conf or {})
         with spark_errors("read the staged changes"):
-            session = SparkSession.builder.getOrCreate().newSession()
-            for key, value in {**_UTC, **(conf or {})}.items():
-                session.conf.set(key, value)
             schema = from_arrow_schema(_columns(batch), prefer_timestamp_ntz=True)
             urls = [_readable(url) for url in part.urls]
             staged = session.read.schema(schema).parquet(*urls) if urls else session.createDataFrame([], schema)
@@ -69,6 +59,24 @@ class ChangesView:
         """The rows of a query, which are few."""
         with spark_errors(doing):
             return self.session.sql(query).collect()
+
+
+def new_session(conf: Mapping[str, str]) -> "SparkSession":
+    """A session of the application that this process is the driver of."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is None:  # noqa: SLF001 - getOrCreate would start one without spark.conf
+        raise TerminalError(
+            "a sink of type spark delivers inside of a Spark application, and this process is none: run the pipeline "
+            "with engine: spark; icefloe deliver cannot write to it",
+            key="engine",
+        )
+    with spark_errors("begin a session"):
+        session = SparkSession.builder.getOrCreate().newSession()
+        for key, value in {**_UTC, **conf}.items():
+            session.conf.set(key, value)
+        return session
 
 
 @contextmanager

@@ -1,16 +1,15 @@
 """Iceberg tables that Spark writes on a branch, each batch exactly once."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_paths
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.branch_sink import BranchSink, ChangelogBranch, MirrorBranch, StatementBranch, WritableBranch
 from icefloe.sinks.iceberg.target import TargetTable
 from icefloe.sinks.spark.changes_view import VIEW, ChangesView, sql_name
-from icefloe.sinks.spark.net_merge import NET, NetMerge
+from icefloe.sinks.spark.net_merge import NetMerge
+from icefloe.sinks.spark.proven_merge import merge_changes, refuse_hidden_key
 
-_SHOWN_CHARACTERS: Final = 100
 _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
 
@@ -70,42 +69,8 @@ class MergeSink(SparkBranch, MirrorBranch):
 
     def _refuse_batch(self, batch: ProvenBatch) -> None:
         super()._refuse_batch(batch)
-        names = {".".join(path) for path in column_paths(batch.shown_schema)}
-        if hidden := sorted({*batch.identity} - names):
-            raise TerminalError(
-                f"{self.url} is merged by key, and columns leaves out {hidden[0]}, which is part of it; add it there",
-                key="columns",
-            )
+        refuse_hidden_key(batch, place=self.url)
 
     def _bring(self, view: ChangesView, target: str, branch: WritableBranch, batch: ProvenBatch) -> None:
         merge = NetMerge.of(batch, branch.bounded)
-        self._refuse_key(view, merge.null_key, batch, "has a row whose key is null")
-        if batch.is_load:
-            view.run(merge.insert(target), doing=f"load {self.url}")
-            return
-        view.session.sql(merge.net).createOrReplaceTempView(NET)
-        self._refuse_key(view, merge.crowded_key, batch, "gives several rows to a key")
-        within = []
-        for column in merge.kinds:
-            [extent] = view.rows(merge.extent(column))
-            within.append(merge.within(column, extent, [tuple(gap) for gap in view.rows(merge.gaps(column))]))
-        # With the same conditions as the MERGE: rows that they wrongly rule out are not found here.
-        drift = view.rows(merge.drifted_key(target, within), doing=f"look for the changed rows of {self.url}")
-        if drift:
-            raise TerminalError(
-                f"{self.url} has drifted from table {batch.origin.table}: batch {batch.batch_number} expects another "
-                f"number of rows of the key {_shown(drift[0])}: something else writes to it; stop that, then run "
-                f"`icefloe reset {batch.origin.pipeline}`, which loads the table again"
-            )
-        view.run(merge.merge(target, within, branch.columns), doing=f"merge into {self.url}")
-
-    def _refuse_key(self, view: ChangesView, query: str, batch: ProvenBatch, fault: str) -> None:
-        for row in view.rows(query):
-            raise TerminalError(
-                f"batch {batch.batch_number} {fault}, {_shown(row)}, and {self.url} has one row of each key: correct "
-                f"identifier_columns, or filter such rows out; then run `icefloe reset {batch.origin.pipeline}`"
-            )
-
-
-def _shown(row: Sequence[object]) -> str:
-    return ", ".join(map(str, row))[:_SHOWN_CHARACTERS]
+        merge_changes(view, merge, batch, target=target, columns=branch.columns, place=self.url)

@@ -120,7 +120,7 @@ class NetMerge:
         return f"""
             MERGE INTO {target} t USING {NET} c ON {self._on(conditions)}
             WHEN MATCHED AND NOT c.{_IS} THEN DELETE
-            WHEN MATCHED THEN UPDATE SET {", ".join(f"t.{sql_name(name)} = {each}" for name, each in values.items())}
+            WHEN MATCHED THEN UPDATE SET {", ".join(f"{sql_name(name)} = {each}" for name, each in values.items())}
             WHEN NOT MATCHED AND c.{_IS} THEN
               INSERT ({", ".join(map(sql_name, values))}) VALUES ({", ".join(values.values())})"""  # noqa: S608
 

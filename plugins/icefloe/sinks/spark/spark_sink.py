@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from icefloe.documents import Document
-from icefloe.errors import NotBuiltError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.sinks.iceberg.target import TargetTable
 from icefloe.sinks.sink import Sink, checked_options
 from icefloe.sinks.spark.iceberg_tables import AppendSink, MergeSink, StatementSink
+from icefloe.sinks.spark.other_targets import DeltaSink, SourceSink, Target
 from icefloe.storage.store import Store
 
 
@@ -31,13 +31,33 @@ def open_spark_sink(
     connection: Mapping[str, Any],
     open_store: Callable[[str], Store],  # noqa: ARG001 - nothing is kept beside the table
 ) -> Sink:
-    """The sink of a pipeline; arguments as in `open_sink`. The connection holds the properties of the catalog."""
+    """The sink of a pipeline; arguments as in `open_sink`.
+
+    The connection holds the properties of the catalog, or login and password of a database.
+    """
     checked = checked_options(SparkOptions, options, sink_type="spark")
     if checked.format != "iceberg":
-        raise NotBuiltError("a sink of type spark writes to Iceberg tables so far", key="sink.format")
+        target = Target(
+            format=checked.format,
+            name=checked.table,
+            mode=checked.mode,
+            statement=checked.statement,
+            options={**_credentials(connection), **{key: _text(value) for key, value in checked.options.items()}},
+        )
+        return DeltaSink(target) if checked.format == "delta" else SourceSink(target)
     catalog = load_catalog(checked.catalog, properties=connection.get("properties"))
-    target = TargetTable(catalog, checked.table.partition(".")[2])
+    table = TargetTable(catalog, checked.table.partition(".")[2])
     if checked.mode == "statement":
-        return StatementSink(target, checked.table, checked.statement)
+        return StatementSink(table, checked.table, checked.statement)
     kind = MergeSink if checked.mode == "merge" else AppendSink
-    return kind(target, checked.table)
+    return kind(table, checked.table)
+
+
+def _credentials(connection: Mapping[str, Any]) -> dict[str, str]:
+    """Of a database."""
+    found = {"user": connection.get("login"), "password": connection.get("password")}
+    return {name: value for name, value in found.items() if value}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

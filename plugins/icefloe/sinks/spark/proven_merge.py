@@ -1,0 +1,70 @@
+"""One MERGE, run after it is proven to fit the table."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from icefloe.errors import TerminalError
+from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths
+from icefloe.sinks.spark.changes_view import ChangesView
+from icefloe.sinks.spark.net_merge import NET, NetMerge
+
+_SHOWN_CHARACTERS: Final = 100
+
+
+def refuse_hidden_key(batch: ProvenBatch, *, place: str) -> None:
+    """Raise if the table would lack a part of the key."""
+    if not batch.identity:
+        raise TerminalError(
+            f"{place} is merged by key, and table {batch.origin.table} has no identifier columns; set "
+            "identifier_columns in the pipeline"
+        )
+    names = {".".join(path) for path in column_paths(batch.shown_schema)}
+    if hidden := sorted({*batch.identity} - names):
+        raise TerminalError(
+            f"{place} is merged by key, and columns leaves out {hidden[0]}, which is part of it; add it there",
+            key="columns",
+        )
+
+
+def merge_changes(
+    view: ChangesView, merge: NetMerge, batch: ProvenBatch, *, target: str, columns: Sequence[str], place: str
+) -> None:
+    """Bring the net effect of a batch to a table.
+
+    Args:
+        target: the table as SQL has it.
+        columns: names of its columns.
+
+    Raises:
+        TerminalError: keys are null or have several rows, or the table has drifted from the source.
+    """
+    _refuse_key(view, merge.null_key, batch, "has a row whose key is null", place)
+    if batch.is_load:
+        view.run(merge.insert(target), doing=f"load {place}")
+        return
+    view.session.sql(merge.net).createOrReplaceTempView(NET)
+    _refuse_key(view, merge.crowded_key, batch, "gives several rows to a key", place)
+    within = []
+    for column in merge.kinds:
+        [extent] = view.rows(merge.extent(column))
+        within.append(merge.within(column, extent, [tuple(gap) for gap in view.rows(merge.gaps(column))]))
+    # With the same conditions as the MERGE: rows that they wrongly rule out are not found here.
+    for row in view.rows(merge.drifted_key(target, within), doing=f"look for the changed rows of {place}"):
+        raise TerminalError(
+            f"{place} has drifted from table {batch.origin.table}: batch {batch.batch_number} expects another number "
+            f"of rows of the key {_shown(row)}: something else writes to it; stop that, then run `icefloe reset "
+            f"{batch.origin.pipeline}`, which loads the table again"
+        )
+    view.run(merge.merge(target, within, columns), doing=f"merge into {place}")
+
+
+def _refuse_key(view: ChangesView, query: str, batch: ProvenBatch, fault: str, place: str) -> None:
+    for row in view.rows(query):
+        raise TerminalError(
+            f"batch {batch.batch_number} {fault}, {_shown(row)}, and {place} has one row of each key: correct "
+            f"identifier_columns, or filter such rows out; then run `icefloe reset {batch.origin.pipeline}`"
+        )
+
+
+def _shown(row: Sequence[object]) -> str:
+    return ", ".join(map(str, row))[:_SHOWN_CHARACTERS]
