@@ -27,7 +27,10 @@ class _Catalog(SqlCatalog):
     def commit_table(self, *arguments: Any) -> Any:
         while self._lake.between:
             self._lake.between.pop()()
-        return super().commit_table(*arguments)
+        answer = super().commit_table(*arguments)
+        while self._lake.after:
+            self._lake.after.pop()()
+        return answer
 
 
 @dataclass
@@ -36,6 +39,7 @@ class Lake:
 
     Attributes:
         between: called once, right before the next commit of a sink.
+        after: the same, right after it.
         kind: a sink in place of the one of the mode.
     """
 
@@ -45,6 +49,7 @@ class Lake:
     track: tuple[str, ...] = ()
     untracked: tuple[str, ...] = ()
     between: list[Callable[[], object]] = field(default_factory=list)
+    after: list[Callable[[], object]] = field(default_factory=list)
     kind: type[TableSink] | None = None
 
     @classmethod

@@ -123,7 +123,7 @@ def test_a_foreign_commit_makes_the_engine_write_again_on_the_new_head(lake: Lak
     assert (ids(lake), len(set(made))) == ({1, 2, 77}, 2)
 
 
-def test_a_main_that_was_rolled_back_meanwhile_is_not_moved_forward_again(lake: Lake) -> None:
+def test_a_main_that_was_rolled_back_meanwhile_stays(lake: Lake) -> None:
     history = StagedHistory()
     lake.deliver(*history.load({1: {"word": "a"}}))
     before = head(lake)
@@ -138,6 +138,23 @@ def test_a_main_that_was_rolled_back_meanwhile_is_not_moved_forward_again(lake: 
     with pytest.raises(TerminalError, match="was rolled back"):
         lake.deliver(history.change({3: {"word": "c"}}))
     assert ids(lake) == {1}
+
+
+def test_a_publication_whose_reply_is_lost_is_found_by_its_token(lake: Lake) -> None:
+    history = StagedHistory()
+    lake.deliver(*history.load({1: {"word": "a"}}))
+
+    def lose() -> None:
+        raise ConnectionError("reset by peer")
+
+    class Lost(Mirrored):
+        def _write(self, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
+            super()._write(branch, batch, part)
+            lake.after.append(lose)
+
+    lake.kind = Lost
+    lake.deliver(history.change({2: {"word": "b"}}))
+    assert ids(lake) == {1, 2}
 
 
 def test_the_branch_of_a_killed_try_is_removed_when_the_next_batch_begins(lake: Lake) -> None:

@@ -1,0 +1,62 @@
+"""The changes of a batch, as a sink of type spark sees them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from icefloe.errors import TransientError
+from icefloe.pipeline.settings import OutputOption
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.spark.changes_view import ChangesView
+from icefloe.testing.staged_history import StagedHistory
+from support.spark.spark_lab import SparkLab
+
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> tuple[ProvenBatch, StagedPart]:
+    """Key 1 is updated by the first step, and key 3 is inserted by the second one alone."""
+    history = StagedHistory(hidden=("number",))
+    history.load({1: {"word": "a", "number": 1}})
+    batch = history.change({1: {"word": "b", "number": 2}, 2: {"word": "c"}}, {3: {"word": "d"}})
+    part = StagedPart.whole(batch.parts)
+    path = tmp_path / "part.parquet"
+    pq.write_table(pa.Table.from_batches(part.read(), batch.batch.schema), path)
+    return batch.batch, replace(part, urls=(f"file://{path}",))
+
+
+@pytest.mark.usefixtures("spark_lab")
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ("each", [("UPDATE_BEFORE", 1, "a"), ("UPDATE_AFTER", 1, "b"), ("INSERT", 2, "c"), ("INSERT", 3, "d")]),
+        ("upsert", [("UPDATE_AFTER", 1, "b"), ("INSERT", 2, "c"), ("INSERT", 3, "d")]),
+        ("append_only", [("INSERT", 3, "d")]),
+    ],
+)
+def test_a_statement_sees_what_the_pipeline_gives_a_sink(
+    staged: tuple[ProvenBatch, StagedPart], changes: OutputOption, expected: list[tuple[str, int, str]]
+) -> None:
+    batch, part = staged
+    view = ChangesView.open(replace(batch, changes=changes), part)
+    assert view.session.table("changes").columns == [*batch.schema.names[:5], "id", "word"]
+    rows = view.rows("SELECT _change_type, id, word FROM changes ORDER BY id, _change_type DESC")
+    assert [tuple(row) for row in rows] == expected
+
+
+@pytest.mark.usefixtures("spark_lab")
+def test_files_that_lack_proven_rows_are_an_error(staged: tuple[ProvenBatch, StagedPart]) -> None:
+    batch, part = staged
+    with pytest.raises(TransientError, match=r"^Spark reads 4 of the 5 proven changes of batch 1"):
+        ChangesView.open(batch, replace(part, rows=5))
+
+
+def test_a_sink_of_spark_starts_no_application(staged: tuple[ProvenBatch, StagedPart], spark_lab: SparkLab) -> None:
+    batch, part = staged
+    view = ChangesView.open(batch, part)
+    assert view.session.sparkContext is spark_lab.spark.sparkContext
+    assert spark_lab.spark.catalog.tableExists("changes") is False
