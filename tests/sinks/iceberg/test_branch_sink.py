@@ -1,5 +1,6 @@
 """Rows that another engine writes to a branch: here PyIceberg, in place of Spark."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,9 +12,15 @@ from pyiceberg.table import Table
 from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
-from icefloe.sinks.iceberg.branch_sink import BranchSink, ChangelogBranch, MirrorBranch, WritableBranch
+from icefloe.sinks.iceberg.branch_sink import (
+    BranchSink,
+    ChangelogBranch,
+    MirrorBranch,
+    StatementBranch,
+    WritableBranch,
+)
 from icefloe.sinks.iceberg.table_sink import TableSink
-from icefloe.testing.staged_history import StagedHistory
+from icefloe.testing.staged_history import ORIGIN, StagedHistory
 from sinks.iceberg.lakes import Lake
 from sinks.iceberg.test_conformance import OverSqlite
 
@@ -163,6 +170,17 @@ def test_the_branch_of_a_killed_try_is_removed_when_the_next_batch_begins(lake: 
     lake.table.manage_snapshots().create_branch(head(lake), "icefloe_written_1_killed").commit()
     lake.deliver(history.change({2: {"word": "b"}}))
     assert set(lake.table.metadata.refs) == {"main"}
+
+
+class Stated(ByPyIceberg, StatementBranch):
+    pass
+
+
+def test_the_table_of_a_statement_is_not_made(lake: Lake) -> None:
+    lake.kind = Stated
+    for look in (lake.sink().check, partial(lake.sink().claim, ORIGIN)):
+        with pytest.raises(TerminalError, match=r"changes\.flights is missing: create it with the columns"):
+            look()
 
 
 @pytest.mark.slow

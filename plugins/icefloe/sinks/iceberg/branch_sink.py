@@ -13,7 +13,7 @@ from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.table.update import RemoveSnapshotRefUpdate
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.changelog import ChangelogSink
 from icefloe.sinks.iceberg.keyed_table import bounded_columns
 from icefloe.sinks.iceberg.mirror import MirrorSink
@@ -164,6 +164,22 @@ class StatementBranch(BranchSink):
     """The target of a statement, which alone knows what the rows and columns are."""
 
     keyed: ClassVar[bool] = False
+
+    def check(self) -> None:
+        """The same; nobody else knows which columns to make."""
+        self._refuse_missing()
+        super().check()
+
+    def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
+        """The same, of a table that is there."""
+        self._refuse_missing()
+        super().claim(origin, takes_over=takes_over, only_looks=only_looks)
+
+    def _refuse_missing(self) -> None:
+        if self._target.find() is None:
+            raise TerminalError(
+                f"{self.url} is missing: create it with the columns that sink.statement writes", key="sink.table"
+            )
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """Refused."""
