@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.table import Table
 
 from icefloe.batch.verify import verify_delivery as verifying
-from icefloe.batch.verify.key_ranges import cut_points
+from icefloe.batch.verify.key_ranges import KeyRange, cut_points
 from icefloe.sinks.iceberg.mirror import MirrorSink
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import Outcome, icefloe
@@ -24,6 +24,20 @@ def test_cuts_divide_rows_that_are_not_spread_evenly() -> None:
     assert cut_points([(5, 5, 100)], 10) == []
     assert cut_points([], 10) == []
     assert cut_points([(-(2**63), 2**63 - 1, 100)], 50) == [0]
+
+
+def test_keys_that_are_larger_than_exact_floats_are_divided() -> None:
+    # The keys of a small file are one float, and no cut is above the largest key.
+    first, largest = 175 * 10**16, 2**63 - 1
+    [cut] = cut_points([(first, first, 1), (first + 1000, first + 10**6, 100)], 100)
+    assert first + 1000 < cut < first + 10**6
+    assert all(cut <= largest for cut in cut_points([(largest, largest, 100), (0, 10, 1)], 20))
+
+
+def test_a_range_says_its_ends() -> None:
+    assert [str(KeyRange(column="id", first=first, stop=stop)) for first, stop in ((None, 0), (0, 5), (5, None))] == [
+        "id below 0", "id from 0 on below 5", "id from 5 on"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("overlap", [0, 3])
@@ -148,10 +162,14 @@ def test_a_range_that_always_changes_says_where_to_go_on(flights: Flights, monke
     assert verify("--from", 10).code == 0
 
 
+@pytest.mark.parametrize("is_doubled", [False, True])
 def test_ranges_behind_one_with_differences_do_not_count_as_done(
-    flights: Flights, monkeypatch: pytest.MonkeyPatch
+    flights: Flights, monkeypatch: pytest.MonkeyPatch, is_doubled: bool
 ) -> None:
-    mirror(flights).delete("flight_id = 0")
+    if is_doubled:
+        mirror(flights).append(mirror(flights).scan("flight_id = 0").to_arrow())
+    else:
+        mirror(flights).delete("flight_id = 0")
     keys = count(99)
 
     def deliver() -> None:
@@ -161,6 +179,36 @@ def test_ranges_behind_one_with_differences_do_not_count_as_done(
     interrupted(monkeypatch, 10, deliver)
     done = verify()
     assert (done.code, "--from" in done.err) == (75, False), done.err
+
+
+def test_a_mirror_without_a_key_is_compared_while_batches_come(
+    flights: Flights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = pa.schema([("word", pa.string())])
+    table = flights.lake.table.catalog.create_table("nyc.words", columns)
+
+    def append(*words: str) -> None:
+        table.append(pa.table({"word": words}, columns))
+        assert icefloe("run", "words").code == 0
+
+    flights.write_pipeline("words", table="nyc.words", sink={**SINK, "table": "changes.words", "identity": "rows"})
+    append("a", "b")
+    coming, read = ["c", "d"], MirrorSink.read_back
+
+    def reading(*given: Any, **keys: Any) -> Any:
+        yield from read(*given, **keys)
+        if coming:
+            append(coming.pop())
+
+    monkeypatch.setattr(MirrorSink, "read_back", reading)
+    done = icefloe("verify", "words")
+    assert (done.code, "holds exactly the 4 rows of nyc.words" in done.out) == (0, True), done.out + done.err
+    flights.lake.table.catalog.load_table("changes.words").delete("word = 'a'")
+    coming.append("e")
+    assert icefloe("verify", "words").code == 65
+    coming.extend("fghij")
+    assert icefloe("verify", "words").code == 75
+    assert icefloe("verify", "words", "--from", 3).code == 2
 
 
 def test_nothing_to_compare_is_no_success(flights: Flights) -> None:

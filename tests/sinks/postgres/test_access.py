@@ -5,10 +5,12 @@ import sys
 from collections.abc import Mapping
 from threading import Event
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.postgres.database import Database
 from icefloe.sinks.postgres.postgres_sink import PostgresSink, _access, open_postgres_sink
 from icefloe.sinks.sink import open_sink
 from support.fakes.unanswering import keep_silent, serving
@@ -97,6 +99,11 @@ def test_a_server_that_takes_connections_and_is_silent_is_worth_another_try(monk
             place = {**CONNECTION, "host": "127.0.0.1", "port": port}
             with pytest.raises(TransientError, match="takes connections and does not answer; run again"):
                 opened({}, place).check()
+
+
+def test_a_wait_for_something_else_is_no_silence_of_the_database() -> None:
+    with pytest.raises(TimeoutError), Database({"host": "db.example"}, connect=MagicMock()).transaction():
+        raise TimeoutError
 
 
 def test_a_login_without_the_password_that_a_server_wants_is_refused() -> None:

@@ -30,8 +30,8 @@ class KeyRange:
     stop: int | None = None
 
     def __str__(self) -> str:
-        bounds = [f"from {self.first} on" if self.first is not None else "", f"below {self.stop}" if self.stop else ""]
-        return " ".join(filter(None, [self.column, *bounds]))
+        first = "" if self.first is None else f" from {self.first} on"
+        return self.column + first + ("" if self.stop is None else f" below {self.stop}")
 
     def among(self, values: pa.Array) -> pa.Array:
         """True for each value in the range."""
@@ -77,8 +77,10 @@ def cut_points(spans: Iterable[tuple[int, int, int]], rows_per_range: int) -> li
     files = list(spans)
     if not files:
         return []
+    smallest, largest = min(each[0] for each in files), max(each[1] for each in files)
     low, high, rows = (np.array(each, np.float64) for each in zip(*files, strict=True))
-    total, stops = float(rows.sum()), high + 1
+    # Of large keys the next float is more than 1 away.
+    total, stops = float(rows.sum()), np.maximum(high + 1, np.nextafter(high, np.inf))
     # Rows before each place, which grow between two places as the files there say.
     places, where = np.unique(np.concatenate([low, stops]), return_inverse=True)
     density = rows / (stops - low)
@@ -88,7 +90,7 @@ def cut_points(spans: Iterable[tuple[int, int, int]], rows_per_range: int) -> li
     while True:
         wanted = np.arange(1, parts) * (total / parts)
         found = {round(float(cut)) for cut in np.interp(wanted, before, places)}
-        cuts = sorted(cut for cut in found if places[0] < cut < places[-1])
+        cuts = sorted(cut for cut in found if smallest < cut <= largest)
         # A file is read for each range that it reaches into.
         inside = np.searchsorted(cuts, high, side="right") - np.searchsorted(cuts, low, side="right")
         if parts == 1 or float((rows * (inside + 1)).sum()) <= _MOST_READS * total:

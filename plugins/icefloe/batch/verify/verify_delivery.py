@@ -2,12 +2,12 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +41,7 @@ from icefloe.storage.local_folders import on_local_disk, task_folder
 
 __all__ = ["verify_delivery"]
 
+Found = TypeVar("Found")
 _LOG: Final = logging.getLogger(__name__)
 _LOOKS: Final = 5
 """Tries to read keys while no batch begins or ends."""
@@ -81,20 +82,18 @@ def verify_delivery(
 
 def _by_ranges(session: PipelineSession, sink: Sink, *, first: int | None, rows_per_range: int) -> DeliveryFindings:
     held, compared = _as_of_last_batch(session, sink)
+    ranges = compared.ranges(first, rows_per_range)
     if not compared.has_keys:
-        return compared.without_keys()
+        rows, _, _ = _while_it_has(held, compared, session, sink, find=_Comparison.without_keys)
+        return rows
     found, go_on = KeyDifferences(), first
-    for within in compared.ranges(first, rows_per_range):
+    for within in ranges:
         # From the first range with differences on, all is to be compared again.
-        go_on = go_on if found.counts or within is None else within.first
+        is_faulty = found.counts or found.doubled or (found.ambiguous and sink.wants_unique_keys)
+        go_on = go_on if is_faulty or within is None else within.first
         try:
-            for _ in range(_LOOKS):
-                part = compared.differences(within)
-                if sink.last_batch(compared.origin) == held:
-                    break
-                held, compared = _as_of_last_batch(session, sink)
-            else:
-                raise _moved(session, sink)
+            find = partial(_Comparison.differences, within=within)
+            part, held, compared = _while_it_has(held, compared, session, sink, find=find)
         except TransientError as error:
             if go_on is None:
                 raise
@@ -102,6 +101,18 @@ def _by_ranges(session: PipelineSession, sink: Sink, *, first: int | None, rows_
         found = found.plus(part)
         _LOG.info("%s: %d keys of %s differ, %d rows compared", sink.url, found.counts.total(), within, found.rows)
     return compared.findings(found)
+
+
+def _while_it_has(
+    held: int, compared: "_Comparison", session: PipelineSession, sink: Sink, *, find: Callable[["_Comparison"], Found]
+) -> tuple[Found, int, "_Comparison"]:
+    """The findings while a sink kept one batch, and that batch: the held one, or one that came meanwhile."""
+    for _ in range(_LOOKS):
+        found = find(compared)
+        if sink.last_batch(compared.origin) == held:
+            return found, held, compared
+        held, compared = _as_of_last_batch(session, sink)
+    raise _moved(session, sink)
 
 
 def _as_of_last_batch(session: PipelineSession, sink: Sink) -> tuple[int, "_Comparison"]:
@@ -191,7 +202,7 @@ class _Comparison:
             files = self._state(self._snapshot_id).key_bounds(column)
             return divided_keys(column, files, first=first, rows_per_range=rows_per_range)
         if first is not None:
-            raise UsageError(f"the first column of the key of {self._sink.url} is no whole number: leave out --from")
+            raise UsageError(f"{self._sink.url} has no key that begins with a whole number: leave out --from")
         return [None]
 
     def differences(self, within: KeyRange | None) -> KeyDifferences:
@@ -224,7 +235,9 @@ class _Comparison:
         state, url = self._state(self._snapshot_id), self._sink.url
         rows = self._rows.difference(state)
         retention = self._retention()
-        if retention.lost or self._hides_removed_rows or not self._has_load or self._has_moved():
+        # A sink that says which batch it has was compared with the end of that one.
+        may_differ = retention.lost or self._hides_removed_rows or not self._has_load or self._has_moved()
+        if may_differ and not self._sink.reads_ranges:
             note = "rows without identity are compared only if the sink holds all changes and no batch is open"
             return DeliveryFindings(url=url, notes=(*retention.notes(url), note), sentences=retention.faults(url))
         table = self._session.pipeline.table

@@ -49,7 +49,7 @@ class Database:
     def transaction(self) -> Iterator[Transaction]:
         """A transaction that is committed at the end, and rolled back by an error."""
         try:
-            connection = Patience.of(os.environ).wait_for(self._opened)
+            connection = self._answering()
             try:
                 yield connection
                 connection.commit()
@@ -57,6 +57,11 @@ class Database:
                 connection.close()
         except psycopg.Error as cause:
             raise self._error(cause) from cause
+
+    def _answering(self) -> Transaction:
+        """A new connection, within the patience of all calls."""
+        try:
+            return Patience.of(os.environ).wait_for(self._opened)
         except TimeoutError as cause:
             raise TransientError(f"{self.url} takes connections and does not answer; run again") from cause
 
