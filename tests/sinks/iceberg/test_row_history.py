@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from icefloe.sinks.iceberg.row_history import HistorySink
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
 from support.tables.published_states import ROWS, PublishedStates, Rows
@@ -207,6 +208,22 @@ def test_verify_compares_every_state_and_names_a_version_that_is_wrong(flights: 
     table.overwrite(pa.Table.from_pylist(wrong, rows.schema))
     found = icefloe("verify", "words")
     assert (found.code, "was current, the history has" in found.out + found.err) == (65, True), found.out + found.err
+
+
+def test_verify_knows_the_states_of_a_batch_that_came_meanwhile(
+    flights: Flights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states, find = words(flights, 0), HistorySink.kept_versions
+    run_all()
+
+    def overtaken(*given: Any) -> Any:
+        append(states, 10)
+        run_all()
+        return find(*given)
+
+    monkeypatch.setattr(HistorySink, "kept_versions", overtaken)
+    proven = icefloe("verify", "words")
+    assert (proven.code, "of 2 states" in proven.out) == (0, True), proven.out
 
 
 def append(states: PublishedStates, *ids: int, branch: str = "main") -> int:

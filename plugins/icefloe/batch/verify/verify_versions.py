@@ -45,6 +45,8 @@ def verify_versions(
     kept, table = sink.kept_versions(shape.delivered.arrow, keys), session.pipeline.table
     if kept is None:
         return None
+    # The versions may be of a batch that came meanwhile, whose states the table did not have before.
+    session = session.with_fresh_table()
     states = _states(session, kept)
     if not states:
         return f"the log of {table} has no state since the last load of {sink.url}", True
