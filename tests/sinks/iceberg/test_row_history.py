@@ -257,6 +257,22 @@ def test_verify_compares_no_time_whose_entry_has_expired(flights: Flights) -> No
     assert icefloe("verify", "words").code == 65
 
 
+@pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.extended) for s in range(2, 24))])
+def test_verify_proves_what_expiry_left_of_a_log(seed: int, flights: Flights, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = words(flights, seed, on_gap="reload", max_steps_per_batch=3)
+    run_all()
+    if seed % 2:
+        states.unsettle_clocks(monkeypatch)
+    for _ in range(5):
+        states.go_on(states.random.randrange(1, 5))
+        if states.random.random() < 0.5:
+            run_all()
+        states.expire(states.random.randrange(3))
+        run_all()
+        proven = icefloe("verify", "words")
+        assert proven.code == 0, proven.err
+
+
 def test_verify_begins_after_a_load_whose_entry_has_expired(flights: Flights) -> None:
     states = words(flights, 0)
     [(first, _)] = states.entries()

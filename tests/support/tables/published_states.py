@@ -95,3 +95,12 @@ class PublishedStates:
         if not self._staged:
             self.stage()
         self.table.manage_snapshots().set_current_snapshot(self._staged.pop()).commit()
+
+    def expire(self, count: int) -> None:
+        """Snapshots at random, with their entries: PyIceberg cuts no log in front of them."""
+        heads = {ref.snapshot_id for ref in self.table.refresh().refs().values()}
+        others = [each.snapshot_id for each in self.table.snapshots() if each.snapshot_id not in heads]
+        gone = self.random.sample(others, min(count, len(others)))
+        if gone:
+            self.table.maintenance.expire_snapshots().by_ids(gone).commit()
+        self._staged = [each for each in self._staged if each not in gone]

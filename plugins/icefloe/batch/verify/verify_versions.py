@@ -1,9 +1,10 @@
 """A history, compared with the table at every state that readers saw and that is still there."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, takewhile
 from random import Random
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,9 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.iceberg.history.published import BranchLog
 from icefloe.sinks.sink import KeptVersions, Sink
 from icefloe.units import time_of_ms
+
+_Entry: TypeAlias = tuple[int, int]
+"""A snapshot, and the time in ms at which it became current."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,24 +51,22 @@ def verify_versions(
         return None
     # The versions may be of a batch that came meanwhile, whose states the table did not have before.
     session = session.with_fresh_table()
-    states = _states(session, kept)
+    past, states = _Past(session, kept, shape), _states(session, kept)
     if not states:
         return f"the log of {table} has no state since the last load of {sink.url}", True
-    past = _Past(session, kept, shape)
-    found = past.of_history(np.array([instant for state in states for instant in state.instants_ms]))
-    place = 0
-    for state in states:
-        wanted = past.of_table(state.snapshot_id)
-        for instant in state.instants_ms:
-            if (found[:, place] != wanted).any() and not _has_expired(session, kept, state, instant):
-                difference = past.difference(state.snapshot_id, instant)
-                return f"at {time_of_ms(instant)}, when snapshot {state.snapshot_id} was current, {difference}", False
-            place += 1
-    since = time_of_ms(states[0].instants_ms[0])
-    return f"{sink.url} is {table} at {place:,} instants of {len(states):,} states since {since}", True
+    wrong = past.first_difference(states)
+    if wrong is not None and (recorded := _recorded(session, kept)):
+        states = _states(session, kept, recorded)
+        wrong = past.first_difference(states)
+    if wrong is not None:
+        snapshot_id, instant_ms = wrong
+        said = past.difference(snapshot_id, instant_ms)
+        return f"at {time_of_ms(instant_ms)}, when snapshot {snapshot_id} was current, {said}", False
+    instants, since = sum(len(state.instants_ms) for state in states), time_of_ms(states[0].instants_ms[0])
+    return f"{sink.url} is {table} at {instants:,} instants of {len(states):,} states since {since}", True
 
 
-def _states(session: PipelineSession, kept: KeptVersions) -> Sequence[_State]:
+def _states(session: PipelineSession, kept: KeptVersions, recorded: Sequence[_Entry] = ()) -> Sequence[_State]:
     """States that the history has too; of equal times the last one counts."""
     first, last = (session.checkpoint.known_offset(number) for number in (kept.load, kept.last))
     loaded, end = (first.spec.steps or (None,))[0], last.ending.cursor
@@ -79,28 +81,43 @@ def _states(session: PipelineSession, kept: KeptVersions) -> Sequence[_State]:
         entries = entries[max(number for number, entry in enumerate(entries) if entry == begin) :]
     else:
         # Expiry has cut the log, or taken out that entry alone.
-        entries = [entry for entry in entries if entry[1] > kept.since_ms]
+        earlier = [*takewhile(lambda entry: entry[1] <= kept.since_ms, entries)]
+        if recorded:
+            earlier = [*takewhile(lambda entry: entry not in recorded, entries)]
+        entries = entries[len(earlier) :]
+    entries = _with_expired(entries, recorded, session.table.history.snapshots)
     entries = [next(equal) for _, equal in groupby(entries, lambda entry: entry[0])]
     times = [*accumulate((max(time_ms, kept.since_ms) for _, time_ms in entries), max)]
     random, states = Random(), list[_State]()  # noqa: S311 - no secret
-    for (snapshot_id, _), first_ms, next_ms in zip(
-        entries, times, [*times[1:], *(each + 1 for each in times[-1:])], strict=True
-    ):
-        if next_ms > first_ms:
+    ends = [*times[1:], *(each + 1 for each in times[-1:])]
+    for (snapshot_id, _), first_ms, next_ms in zip(entries, times, ends, strict=True):
+        if next_ms > first_ms and snapshot_id in session.table.history.snapshots:
             instants = {first_ms, random.randrange(first_ms, next_ms), next_ms - 1}
             states.append(_State(snapshot_id=snapshot_id, instants_ms=sorted(instants)))
     return states
 
 
-def _has_expired(session: PipelineSession, kept: KeptVersions, state: _State, instant_ms: int) -> bool:
-    """True if another state was current by then that is gone: PyIceberg's expiry takes single entries out of a log."""
-    time_ms, later = kept.since_ms, None
-    for number in range(kept.load, kept.last + 1):
-        for step in session.checkpoint.known_offset(number).spec.steps:
-            time_ms = max(time_ms, step.made_current_at_ms or 0)
-            if state.instants_ms[0] < time_ms <= instant_ms:
-                later = step.end_snapshot_id
-    return later is not None and later not in session.table.history.snapshots
+def _recorded(session: PipelineSession, kept: KeptVersions) -> Sequence[_Entry]:
+    """The entries that batches since the load read, once each."""
+    offsets = (session.checkpoint.known_offset(number) for number in range(kept.load, kept.last + 1))
+    steps = (step for offset in offsets for step in offset.spec.steps)
+    return [*dict.fromkeys((step.end_snapshot_id, step.made_current_at_ms or 0) for step in steps)]
+
+
+def _with_expired(entries: list[_Entry], recorded: Sequence[_Entry], there: Container[int]) -> list[_Entry]:
+    """A log with the entries that PyIceberg's expiry took out of it, as if the state before had stayed current.
+
+    >>> _with_expired([(1, 10), (3, 30)], [(1, 10), (2, 20), (3, 30)], {1, 3})
+    [(1, 10), (2, 20), (3, 30)]
+    """
+    whole, first, places = list[_Entry](), 0, {entry: place for place, entry in enumerate(entries)}
+    for entry in recorded:
+        if (place := places.get(entry, -1)) >= first:
+            whole += entries[first : place + 1]
+            first = place + 1
+        elif entry[0] not in there:
+            whole.append(entry)
+    return whole + entries[first:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +143,18 @@ class _Past:
         for rows in TableState.at(self.session, self.shape, snapshot_id).rows():
             total += np.array([values.sum(dtype=np.uint64) for values in self._summands(rows)])
         return total
+
+    def first_difference(self, states: Sequence[_State]) -> tuple[int, int] | None:
+        """The first state, and instant, at which the history is not the table."""
+        found = self.of_history(np.array([instant for state in states for instant in state.instants_ms], np.int64))
+        place = 0
+        for state in states:
+            wanted = self.of_table(state.snapshot_id)
+            for instant_ms in state.instants_ms:
+                if (found[:, place] != wanted).any():
+                    return state.snapshot_id, instant_ms
+                place += 1
+        return None
 
     def difference(self, snapshot_id: int, instant_ms: int) -> str:
         """The first version or row that has no counterpart; both are read again."""
