@@ -5,11 +5,15 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.verify import verify_versions
+from icefloe.batch.verify.table_state import TableState
 from icefloe.sinks.iceberg.row_history import HistorySink
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
@@ -224,6 +228,22 @@ def test_verify_knows_the_states_of_a_batch_that_came_meanwhile(
     monkeypatch.setattr(HistorySink, "kept_versions", overtaken)
     proven = icefloe("verify", "words")
     assert (proven.code, "of 2 states" in proven.out) == (0, True), proven.out
+
+
+def test_verify_holds_the_manifests_of_one_state_at_a_time(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> None:
+    states, find, held = words(flights, 0), TableState.at, list[int]()
+    run_all()
+    for each in (10, 11, 12):
+        append(states, each)
+    run_all()
+
+    def found(session: PipelineSession, *given: Any) -> TableState:
+        held.append(session.table.manifests.manifests_read)
+        return find(session, *given)
+
+    monkeypatch.setattr(verify_versions, "TableState", SimpleNamespace(at=found))
+    assert icefloe("verify", "words").code == 0
+    assert held == [0] * 4
 
 
 def append(states: PublishedStates, *ids: int, branch: str = "main") -> int:

@@ -1,7 +1,7 @@
 """A history, compared with the table at every state that readers saw and that is still there."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, takewhile
 from random import Random
 from typing import TypeAlias
@@ -16,6 +16,7 @@ from icefloe.batch.rows.row_shape import RowShape
 from icefloe.batch.verify.table_state import TableState
 from icefloe.changes.columns import plain_rows
 from icefloe.changes.row_hash.row_hashes import RowHashes
+from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.published import BranchLog
 from icefloe.sinks.sink import KeptVersions, Sink
 from icefloe.units import time_of_ms
@@ -140,7 +141,9 @@ class _Past:
     def of_table(self, snapshot_id: int) -> NDArray[np.uint64]:
         """The same of the rows of the table at a snapshot."""
         total = np.zeros(3, np.uint64)
-        for rows in TableState.at(self.session, self.shape, snapshot_id).rows():
+        # What is read of the manifests of one state is not kept for all others.
+        alone = replace(self.session, table=LoadedTable(self.session.table.pyiceberg))
+        for rows in TableState.at(alone, self.shape, snapshot_id).rows():
             total += np.array([values.sum(dtype=np.uint64) for values in self._summands(rows)])
         return total
 
