@@ -257,7 +257,7 @@ MUTATIONS: Final = (
              suite=("tests/sinks/iceberg/test_row_history.py",)),
     Mutation(name="an update goes on with the version of before", function="Versions.of", kind=Kind.FIRST, place=4,
              suite=("tests/sinks/iceberg/test_row_history.py",)),
-    Mutation(name="a history that is wrong in the past is proven", function="verify_versions", kind=Kind.NEVER, place=2,
+    Mutation(name="a history that is wrong in the past is proven", function="verify_versions", kind=Kind.NEVER, place=5,
              suite=("tests/sinks/iceberg/test_row_history.py",)),
     Mutation(name="a replay leaves out batches", function="refuse_gap", kind=Kind.NEVER, place=6,
              suite=("tests/sinks/iceberg/test_faults.py",)),
