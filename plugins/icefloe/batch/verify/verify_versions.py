@@ -53,12 +53,12 @@ def verify_versions(
     # The versions may be of a batch that came meanwhile, whose states the table did not have before.
     session = session.with_fresh_table()
     past, states = _Past(session, kept, shape), _states(session, kept)
-    if not states:
-        return f"the log of {table} has no state since the last load of {sink.url}", True
     wrong = past.first_difference(states)
     if wrong is not None and (recorded := _recorded(session, kept)):
         states = _states(session, kept, recorded)
         wrong = past.first_difference(states)
+    if not states:
+        return f"the log of {table} has no state since the last load of {sink.url}", True
     if wrong is not None:
         snapshot_id, instant_ms = wrong
         said = past.difference(snapshot_id, instant_ms)
