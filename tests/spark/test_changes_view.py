@@ -21,8 +21,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.extended]
 def staged(tmp_path: Path) -> tuple[ProvenBatch, StagedPart]:
     """Key 1 is updated by the first step, and key 3 is inserted by the second one alone."""
     history = StagedHistory(hidden=("number",))
-    history.load({1: {"word": "a", "number": 1}})
-    batch = history.change({1: {"word": "b", "number": 2}, 2: {"word": "c"}}, {3: {"word": "d"}})
+    history.evolve(pa.schema([("id", pa.int64()), ("a `word`.", pa.string()), ("number", pa.int32())]))
+    history.load({1: {"a `word`.": "a", "number": 1}})
+    batch = history.change({1: {"a `word`.": "b", "number": 2}, 2: {"a `word`.": "c"}}, {3: {"a `word`.": "d"}})
     part = StagedPart.whole(batch.parts)
     path = tmp_path / "part.parquet"
     pq.write_table(pa.Table.from_batches(part.read(), batch.batch.schema), path)
@@ -43,8 +44,8 @@ def test_a_statement_sees_what_the_pipeline_gives_a_sink(
 ) -> None:
     batch, part = staged
     view = ChangesView.open(replace(batch, changes=changes), part)
-    assert view.session.table("changes").columns == [*batch.schema.names[:5], "id", "word"]
-    rows = view.rows("SELECT _change_type, id, word FROM changes ORDER BY id, _change_type DESC")
+    assert view.session.table("changes").columns == [*batch.schema.names[:5], "id", "a `word`."]
+    rows = view.rows("SELECT _change_type, id, `a ``word``.` FROM changes ORDER BY id, _change_type DESC")
     assert [tuple(row) for row in rows] == expected
 
 

@@ -119,7 +119,8 @@ def _given(staged: "DataFrame", batch: ProvenBatch) -> "DataFrame":
         return staged.where(f"{ChangeColumns.TYPE} <> '{ChangeType.UPDATE_BEFORE.name}'")
     if batch.changes == "append_only":
         removing = staged.where(f"{ChangeColumns.TYPE} <> '{ChangeType.INSERT.name}'").select(ChangeColumns.ORDINAL)
-        return staged.join(removing.distinct(), ChangeColumns.ORDINAL, "left_anti").select(*staged.columns)
+        kept = staged.join(removing.distinct(), ChangeColumns.ORDINAL, "left_anti")
+        return kept.select(*map(sql_name, staged.columns))
     return staged
 
 
