@@ -56,6 +56,7 @@ class Scenarios:
         """Names and results."""
         for scenario in (
             self.merged,
+            self.reshaped,
             self.drifted,
             self.counted,
             self.appended,
@@ -71,9 +72,20 @@ class Scenarios:
         bring(history.change({1: None, 2: {"word": "x"}, 9: {"word": "new"}}, {2: {"word": "y"}, 4: None}))
         history.evolve(FLIGHTS.append(pa.field("more", pa.string())))
         bring(history.change({5: {"word": "b", "more": "m"}, 10: {"word": "c", "more": None}}), history.change())
-        bring(*history.load({7: {"word": "again", "more": None}}), repeats=1)
-        bring(history.change({7: {"word": "z", "more": None}, 8: {"word": "w", "more": "n"}}))
-        found = self._rows("merged", "id, word, number, more")
+        history.evolve(FLIGHTS.append(pa.field("last", pa.string())))
+        bring(*history.load({7: {"word": "again", "last": "l"}}), repeats=1)
+        bring(history.change({7: {"word": "z", "last": None}, 8: {"word": "w", "last": "n"}}))
+        found = self._rows("merged", "id, word, number, last")
+        return found == [dict(history.rows[key]) for key in sorted(history.rows)] or found
+
+    def reshaped(self) -> Any:
+        """Columns in another case, and a struct whose fields have another order."""
+        history, bring = self._delta("reshaped", "ID bigint, at struct<b: string, a: string>", mode="merge")
+        inner = pa.struct([("a", pa.string()), ("b", pa.string())])
+        history.evolve(pa.schema([("id", pa.int64()), ("at", inner)]))
+        bring(*history.load({1: {"at": {"a": "a", "b": "b"}}}))
+        bring(history.change({2: {"at": {"a": "a", "b": "b"}}}))
+        found = self._rows("reshaped", "ID AS id, at")
         return found == [dict(history.rows[key]) for key in sorted(history.rows)] or found
 
     def drifted(self) -> Any:

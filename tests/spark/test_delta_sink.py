@@ -11,6 +11,7 @@ SECONDS = 500
 
 EXPECTED = {
     "merged": True,
+    "reshaped": True,
     "drifted": True,
     "counted": [{"word": "a", "n": 1}, {"word": "b", "n": 2}],
     "appended": [

@@ -206,6 +206,24 @@ def test_changes_are_appended_once(create_table: CreateTable) -> None:
 
 
 @pytest.mark.extended
+@pytest.mark.parametrize("kind", [Append, Merge])
+def test_fields_of_structs_are_taken_by_name(create_table: CreateTable, kind: Callable[..., Sink]) -> None:
+    table = create_table("id bigint, at struct<b: string, a: string>")
+    to = Follower(table, kind)
+    for names in (["a", "b"], ["z", "a", "b"]):
+        inner = pa.struct([(name, pa.string()) for name in names])
+        to.history.evolve(pa.schema([("id", pa.int64()), ("at", inner), ("all", pa.list_(inner))]))
+        row = {"at": {name: name for name in names}, "all": [{name: name for name in names}]}
+        to.process.run(*to.history.load({1: row}))
+        to.process.run(to.history.change({2: row}))
+    table.sql("REFRESH TABLE {table}")
+    found = table.sql("SELECT * FROM {table}").to_pylist()
+    structs = [each for row in found for each in (row["at"], *row["all"])]
+    assert len(structs) >= len(to.history.rows)
+    assert all(value in (name, None) for struct in structs for name, value in struct.items())
+
+
+@pytest.mark.extended
 class TestMergeArrives(ArrivalCases, SchemaCases):
     @pytest.fixture(autouse=True)
     def _tables(self, create_table: CreateTable) -> None:

@@ -87,7 +87,7 @@ class BranchSink(TableSink):
         writable = WritableBranch(
             name=name,
             begin=begin,
-            columns=tuple(ready.schema().column_names),
+            columns=tuple(each.name for each in ready.schema().fields),
             bounded=frozenset(bounded_columns(ready.metadata)),
             is_emptied=is_emptied,
             trace={**trace_of(token, batch), _ATTEMPT: name},

@@ -61,7 +61,7 @@ class AppendSink(SparkBranch, ChangelogBranch):
 
     def _bring(self, view: ChangesView, target: str, branch: WritableBranch, batch: ProvenBatch) -> None:  # noqa: ARG002
         names = ", ".join(sql_name(name) for name in self._columns(batch).names)
-        view.run(f"INSERT INTO {target} ({names}) SELECT {names} FROM {VIEW}", doing=f"append to {self.url}")  # noqa: S608
+        view.run(f"INSERT INTO {target} BY NAME SELECT {names} FROM {VIEW}", doing=f"append to {self.url}")  # noqa: S608
 
 
 class MergeSink(SparkBranch, MirrorBranch):

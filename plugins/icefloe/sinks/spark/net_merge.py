@@ -127,7 +127,7 @@ class NetMerge:
     def insert(self, target: str) -> str:
         """The statement of a load, whose rows are all new."""
         names = ", ".join(map(sql_name, self.shown))
-        return f"INSERT INTO {target} ({names}) SELECT {names} FROM {VIEW}"  # noqa: S608
+        return f"INSERT INTO {target} BY NAME SELECT {names} FROM {VIEW}"  # noqa: S608
 
     def _each(self) -> list[str]:
         return [sql_name(*path) for path in self.keys]

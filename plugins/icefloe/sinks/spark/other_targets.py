@@ -93,7 +93,9 @@ class SourceSink(Sink):
         elif target.mode == "merge":
             with spark_errors(f"find {self.url}"):
                 columns = view.session.table(target.table).columns
-            names = list(dict.fromkeys([*columns, *batch.shown_schema.names]))
+            # Delta has one column of a name, in whatever case; the batch's spelling finds its value.
+            shown = {name.lower(): name for name in batch.shown_schema.names}
+            names = list({**{name.lower(): name for name in columns}, **shown}.values())
             merge = NetMerge.of(batch, ())
             merge_changes(view, merge, batch, target=target.table, columns=names, place=self.url)
         else:
