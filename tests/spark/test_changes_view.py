@@ -11,6 +11,7 @@ from icefloe.errors import TransientError
 from icefloe.pipeline.settings import OutputOption
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.spark.changes_view import ChangesView
+from icefloe.sinks.spark.net_merge import NetMerge
 from icefloe.testing.staged_history import StagedHistory
 from support.spark.spark_lab import SparkLab
 
@@ -61,3 +62,16 @@ def test_a_sink_of_spark_starts_no_application(staged: tuple[ProvenBatch, Staged
     view = ChangesView.open(batch, part)
     assert view.session.sparkContext is spark_lab.spark.sparkContext
     assert spark_lab.spark.catalog.tableExists("changes") is False
+
+
+@pytest.mark.usefixtures("spark_lab")
+def test_a_key_inside_of_a_column_called_changes_is_no_column_of_the_view(tmp_path: Path) -> None:
+    kind = pa.struct([("id", pa.int64())])
+    history = StagedHistory(schema=pa.schema([("id", pa.int64()), ("changes", kind)]), identity=("changes.id",))
+    batch = history.change({1: {"changes": {"id": 7}}, 2: {"changes": {"id": 8}}, 3: {"changes": {"id": 8}}})
+    part = StagedPart.whole(batch.parts)
+    path = tmp_path / "part.parquet"
+    pq.write_table(pa.Table.from_batches(part.read(), batch.batch.schema), path)
+    view = ChangesView.open(batch.batch, replace(part, urls=(f"file://{path}",)))
+    rows = view.rows(NetMerge.of(batch.batch, ()).net)
+    assert sorted(row["changes"]["id"] for row in rows) == [7, 8]

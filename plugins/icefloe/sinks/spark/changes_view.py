@@ -40,7 +40,9 @@ class ChangesView:
         with spark_errors("read the staged changes"):
             schema = from_arrow_schema(_columns(batch), prefer_timestamp_ntz=True)
             urls = [_readable(url) for url in part.urls]
-            staged = session.read.schema(schema).parquet(*urls) if urls else session.createDataFrame([], schema)
+            # Whatever spark.conf says of files from before 1582: these are icefloe's own.
+            reader = session.read.schema(schema).option("datetimeRebaseMode", "CORRECTED")
+            staged = reader.parquet(*urls) if urls else session.createDataFrame([], schema)
             count = staged.count()
             if count != part.rows:
                 raise TransientError(

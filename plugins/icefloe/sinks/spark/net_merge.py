@@ -13,6 +13,8 @@ from icefloe.sinks.spark.changes_view import VIEW, sql_name
 MOST_RANGES: Final = 100
 """Iceberg reads no bounds of longer lists; as ranges of a key they rule files out."""
 NET: Final = "icefloe_net"
+_CHANGES: Final = f"{VIEW} _icefloe_c"
+"""By another name, so that `changes`.`id` is a field of a column called so, and no column of the view."""
 _WAS, _IS, _TURN, _SUM = "_icefloe_was", "_icefloe_is", "_icefloe_turn", "_icefloe_sum"
 _AFTER: Final = f"({ChangeColumns.TYPE} IN ('INSERT', 'UPDATE_AFTER'))"
 _TURN_ORDER: Final = f"struct({ChangeColumns.ORDINAL}, {_AFTER})"
@@ -62,15 +64,14 @@ class NetMerge:
                 row_number() OVER (PARTITION BY {keys} ORDER BY {_TURN_ORDER} DESC) AS {_TURN},
                 min_by(NOT {_AFTER}, {_TURN_ORDER}) OVER (PARTITION BY {keys}) AS {_WAS},
                 sum(IF({_AFTER}, 1, -1)) OVER (PARTITION BY {keys}) AS {_SUM}
-              FROM {VIEW}
+              FROM {_CHANGES}
             ) WHERE {_TURN} = 1 AND ({_WAS} OR {_IS} OR {_SUM} <> 0)"""  # noqa: S608 - names of ours, or quoted
 
     @property
     def null_key(self) -> str:
         """A query for a row whose key is null."""
-        return (
-            f"SELECT {self._list()} FROM {VIEW} WHERE {' OR '.join(f'{key} IS NULL' for key in self._each())} LIMIT 1"  # noqa: S608
-        )
+        tests = " OR ".join(f"{key} IS NULL" for key in self._each())
+        return f"SELECT {self._list()} FROM {_CHANGES} WHERE {tests} LIMIT 1"  # noqa: S608
 
     @property
     def crowded_key(self) -> str:
