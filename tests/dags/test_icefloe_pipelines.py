@@ -2,7 +2,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -11,7 +11,7 @@ import pytest
 import airflow_environment
 from icefloe.errors import TransientError
 from icefloe.sinks.change_files import ChangeFiles
-from icefloe.sinks.manifest import BatchSummary, CommitMessage
+from icefloe.sinks.manifest import BatchSummary
 from support.pipelines.lake import Lake, TaskStates
 
 pytestmark = pytest.mark.airflow
@@ -95,10 +95,10 @@ def test_a_range_is_delivered_to_a_place_of_its_own(lake: Lake, run_dag: RunDag)
 def test_a_commit_that_finds_a_part_deleted_has_it_written_again_where_tasks_run_in_airflow(
     lake: Lake, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def after_a_deletion(sink: ChangeFiles, summary: BatchSummary, messages: Sequence[CommitMessage]) -> None:
+    def after_a_deletion(sink: ChangeFiles, summary: BatchSummary, *rest: Any) -> None:
         (lake.folder / f"changes/batch={summary.batch_number}/part-00000.parquet").unlink()
         patched.undo()
-        commit_to_sink(sink, summary, messages)
+        commit_to_sink(sink, summary, *rest)
 
     lake.write_pipeline("flights")
     commit_to_sink = ChangeFiles.commit
