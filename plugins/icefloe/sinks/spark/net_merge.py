@@ -125,6 +125,14 @@ class NetMerge:
             WHEN NOT MATCHED AND c.{_IS} THEN
               INSERT ({", ".join(map(sql_name, values))}) VALUES ({", ".join(values.values())})"""  # noqa: S608
 
+    def load(self, target: str) -> str:
+        """The statement of a load into Delta, which takes the fields of structs by name in a MERGE alone."""
+        names = ", ".join(map(sql_name, self.shown))
+        values = ", ".join(f"c.{sql_name(name)}" for name in self.shown)
+        return f"""
+            MERGE INTO {target} t USING {VIEW} c ON false
+            WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"""  # noqa: S608
+
     def insert(self, target: str) -> str:
         """The statement of a load, whose rows are all new."""
         names = ", ".join(map(sql_name, self.shown))

@@ -97,7 +97,7 @@ class SourceSink(Sink):
             shown = {name.lower(): name for name in batch.shown_schema.names}
             names = list({**{name.lower(): name for name in columns}, **shown}.values())
             merge = NetMerge.of(batch, ())
-            merge_changes(view, merge, batch, target=target.table, columns=names, place=self.url)
+            merge_changes(view, merge, batch, target=target.table, columns=names, place=self.url, loads_by_merge=True)
         else:
             with spark_errors(f"append to {self.url}"):
                 changes = view.session.table(VIEW)

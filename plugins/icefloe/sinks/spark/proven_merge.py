@@ -27,20 +27,28 @@ def refuse_hidden_key(batch: ProvenBatch, *, place: str) -> None:
 
 
 def merge_changes(
-    view: ChangesView, merge: NetMerge, batch: ProvenBatch, *, target: str, columns: Sequence[str], place: str
+    view: ChangesView,
+    merge: NetMerge,
+    batch: ProvenBatch,
+    *,
+    target: str,
+    columns: Sequence[str],
+    place: str,
+    loads_by_merge: bool = False,
 ) -> None:
     """Bring the net effect of a batch to a table.
 
     Args:
         target: the table as SQL has it.
         columns: names of its columns.
+        loads_by_merge: True if INSERT takes the fields of structs by position.
 
     Raises:
         TerminalError: keys are null or have several rows, or the table has drifted from the source.
     """
     _refuse_key(view, merge.null_key, batch, "has a row whose key is null", place)
     if batch.is_load:
-        view.run(merge.insert(target), doing=f"load {place}")
+        view.run(merge.load(target) if loads_by_merge else merge.insert(target), doing=f"load {place}")
         return
     view.session.sql(merge.net).createOrReplaceTempView(NET)
     _refuse_key(view, merge.crowded_key, batch, "gives several rows to a key", place)
