@@ -55,6 +55,8 @@ def test_files_that_lack_proven_rows_are_an_error(staged: tuple[ProvenBatch, Sta
     batch, part = staged
     with pytest.raises(TransientError, match=r"^Spark reads 4 of the 5 proven changes of batch 1"):
         ChangesView.open(batch, replace(part, rows=5))
+    with pytest.raises(TransientError, match=r"^Spark reads 0 of the 4 proven changes of batch 1"):
+        ChangesView.open(batch, replace(part, urls=(f"{part.urls[0]}.gone",)))
 
 
 def test_a_sink_of_spark_starts_no_application(staged: tuple[ProvenBatch, StagedPart], spark_lab: SparkLab) -> None:

@@ -34,6 +34,7 @@ class ChangesView:
         Raises:
             TransientError: the files have other rows than were proven.
         """
+        from pyspark.errors import AnalysisException
         from pyspark.sql.pandas.types import from_arrow_schema
 
         session = new_session(conf or {})
@@ -42,8 +43,13 @@ class ChangesView:
             urls = [_readable(url) for url in part.urls]
             # Whatever spark.conf says of files from before 1582: these are icefloe's own.
             reader = session.read.schema(schema).option("datetimeRebaseMode", "CORRECTED")
-            staged = reader.parquet(*urls) if urls else session.createDataFrame([], schema)
-            count = staged.count()
+            try:
+                staged = reader.parquet(*urls) if urls else session.createDataFrame([], schema)
+                count = staged.count()
+            except AnalysisException as cause:
+                if cause.getCondition() != "PATH_NOT_FOUND":
+                    raise
+                count = 0
             if count != part.rows:
                 raise TransientError(
                     f"Spark reads {count} of the {part.rows} proven changes of batch {batch.batch_number}: its staged "
