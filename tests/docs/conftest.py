@@ -9,11 +9,7 @@ from support.pipelines.flights import Flights
 @pytest.fixture
 def flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flights:
     """The table of the pages, and a folder to call the commands in."""
-    made = Flights.create(tmp_path)
-    for name, value in made.variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    return made
+    return Flights.entered(tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -32,10 +32,7 @@ class Shop:
 
 @pytest.fixture
 def shop(postgresql: Postgresql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    flights = Flights.create(tmp_path)
-    for name, value in flights.variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
+    flights = Flights.entered(tmp_path, monkeypatch)
     database = tmp_path.name.lower().replace("-", "_")
     postgresql.make_database(database)
     access: dict[str, Any] = {"host": "127.0.0.1", "port": postgresql.port, "password": postgresql.password}

@@ -22,12 +22,8 @@ CARRIERS = Schema(NestedField(1, "carrier", StringType()), NestedField(2, "fligh
 
 @pytest.fixture
 def flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flights:
-    flights = Flights.create(tmp_path)
-    for name, value in flights.variables.items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    monkeypatch.chdir(tmp_path)
-    return flights
+    return Flights.entered(tmp_path, monkeypatch)
 
 
 def spark_conf(folder: Path) -> dict[str, str]:

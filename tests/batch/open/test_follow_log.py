@@ -24,11 +24,7 @@ from support.tables.published_states import ROWS, PublishedStates, Rows
 
 @pytest.fixture
 def flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flights:
-    flights = Flights.create(tmp_path)
-    for name, value in flights.variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    return flights
+    return Flights.entered(tmp_path, monkeypatch)
 
 
 def made(flights: Flights, seed: int, **keys: Any) -> PublishedStates:

@@ -52,10 +52,7 @@ def test_a_table_that_is_not_sorted_by_its_key_is_read_a_few_times_at_most(overl
 
 @pytest.fixture
 def flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flights:
-    flights = Flights.create(tmp_path)
-    for name, value in flights.variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
+    flights = Flights.entered(tmp_path, monkeypatch)
     # One range for each file.
     monkeypatch.setattr(verifying.verify_delivery, "__kwdefaults__", {"first": None, "rows_per_range": 2})
     flights.lake.table.catalog.create_namespace("changes")

@@ -16,10 +16,7 @@ CHANGELOG = {"type": "iceberg", "table": "changes.{table}", "mode": "changelog"}
 
 @pytest.fixture
 def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flights:
-    flights = Flights.create(tmp_path)
-    for name, value in flights.variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
+    flights = Flights.entered(tmp_path, monkeypatch)
     flights.lake.table.catalog.create_namespace("changes")
     flights.write_pipeline("flights", sink=CHANGELOG)
     flights.lake.append((1, "AA"), (2, "UA"))

@@ -24,10 +24,7 @@ HISTORY = {"type": "iceberg", "table": "changes.words", "mode": "history"}
 
 @pytest.fixture
 def flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flights:
-    flights = Flights.create(tmp_path)
-    for name, value in flights.variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
+    flights = Flights.entered(tmp_path, monkeypatch)
     flights.lake.table.catalog.create_namespace("changes")
     return flights
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
 import yaml
 
 from icefloe.batch.context.session import PipelineSession
@@ -33,6 +34,15 @@ class Flights:
         pipelines = folder / "dags" / "pipelines"
         pipelines.mkdir(parents=True)
         return cls(folder=folder, lake=Lake.create(folder, pipelines))
+
+    @classmethod
+    def entered(cls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Self:
+        """The same as the current folder, with its catalog in the environment: where the command line looks."""
+        flights = cls.create(folder)
+        for name, value in flights.variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(folder)
+        return flights
 
     @property
     def variables(self) -> dict[str, str]:
