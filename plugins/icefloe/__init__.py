@@ -4,7 +4,7 @@ The house from the top; a room imports only rooms below it (docs/developers/arch
 
 - `orchestration`: what Airflow runs and shows: sensor, trigger, operators, DAGs, page
 - `cli`: the command ``icefloe``
-- `api`: `read_changes`, for Python
+- `api`: `read_changes` and `read_changed_partitions`, for Python
 - `testing`: the tests that a sink of another package must pass
 - `engines`: one batch from plan to cleanup, in threads or on Spark
 - `batch`: the work on one batch
@@ -27,18 +27,17 @@ The house from the top; a room imports only rooms below it (docs/developers/arch
 - `version`: the version of this release
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from icefloe.api import read_changes
+    from icefloe.api import read_changed_partitions, read_changes
 
-__all__ = ["read_changes"]
+__all__ = ["read_changed_partitions", "read_changes"]
 
 
 def __getattr__(name: str) -> object:
-    """Imports the public function on first use: a DAG file must not pay for it."""
-    if name == "read_changes":
-        from icefloe.api import read_changes
-
-        return read_changes
+    """Imports a public function on first use: a DAG file must not pay for it."""
+    if name in __all__:
+        return getattr(import_module("icefloe.api"), name)
     raise AttributeError(f"module 'icefloe' has no attribute {name!r}")

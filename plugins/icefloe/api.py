@@ -1,4 +1,4 @@
-"""The changes of a table in Python: no Airflow, no Spark."""
+"""The changes of a table, and its changed partitions, in Python: no Airflow, no Spark."""
 
 import logging
 from collections.abc import Sequence
@@ -12,10 +12,11 @@ from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.engines.local import LocalEngine
 from icefloe.errors import UsageError
 from icefloe.iceberg.history.loaded_table import LoadedTable
+from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.settings import ChangesOption, CommitGroupsOption
 
-__all__ = ["read_changes"]
+__all__ = ["read_changed_partitions", "read_changes"]
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +66,7 @@ def read_changes(
         TerminalError: the range cannot be read; while reading, a file is damaged or an audit fails.
         NotBuiltError: a column or a data file that this release cannot read.
     """
-    if not isinstance(table, Table):
-        raise UsageError(f"read_changes takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
+    loaded = _loaded("read_changes", table)
     if filter is not None and not isinstance(filter, str):
         raise UsageError(f"filter must be a text such as \"status = 'open' and amount > 10\", not {filter!r}")
     for name, names in (("identifier_columns", identifier_columns), ("columns", columns)):
@@ -83,7 +83,7 @@ def read_changes(
         after_timestamp=after_timestamp,
         up_to_timestamp=up_to_timestamp,
     )
-    engine, loaded = LocalEngine(), LoadedTable(table)
+    engine = LocalEngine()
     scan = ChangelogScan.of(
         loaded,
         plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups),
@@ -96,3 +96,48 @@ def read_changes(
     for warning in scan.warnings:
         logger.warning("%s", warning)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.read(engine))
+
+
+def read_changed_partitions(
+    table: Table,
+    after_snapshot_id: int | None = None,
+    up_to_snapshot_id: int | None = None,
+    *,
+    after_timestamp: datetime | None = None,
+    up_to_timestamp: datetime | None = None,
+    branch: str = "main",
+) -> pa.Table:
+    """The partitions in which a range of a table's snapshots may have changed rows; no other partition has a change.
+
+    In these partitions a step added or removed a data file, or changed the delete files that apply to one. Whether the
+    rows differ, too, only `read_changes` says. Metadata and manifests are read, no data file.
+
+    Args:
+        table: as in `read_changes`; so are the bounds of the range.
+
+    Returns:
+        A row for each partition: ``spec_id`` (int32), ``partition`` (a struct of Iceberg's partition values, of all
+        specs that are in the range), ``path`` (such as ``origin=JFK/day=2026-11-30``; empty without partition fields).
+
+    Raises:
+        UsageError: an argument of another type, or a range that ends before it begins.
+        TerminalError: the range cannot be read.
+    """
+    loaded = _loaded("read_changed_partitions", table)
+    request = RequestedRange(
+        after_snapshot_id=after_snapshot_id,
+        up_to_snapshot_id=up_to_snapshot_id,
+        after_timestamp=after_timestamp,
+        up_to_timestamp=up_to_timestamp,
+    )
+    # Which snapshots one commit published does not matter here, and takes a metadata file for each of them to find out.
+    snapshots = plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups="split")
+    for warning in snapshots.warnings:
+        logger.warning("%s", warning)
+    return ScanPlan.of(loaded, snapshots.steps).changed_partitions(loaded)
+
+
+def _loaded(function: str, table: Table) -> LoadedTable:
+    if not isinstance(table, Table):
+        raise UsageError(f"{function} takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
+    return LoadedTable(table)

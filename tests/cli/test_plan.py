@@ -47,6 +47,23 @@ def test_a_range_is_planned_as_a_backfill_unless_it_was_delivered_before(workspa
     assert "delivered before" in icefloe("plan", *arguments).out
 
 
+def test_the_partitions_are_listed_if_asked_for_without_those_that_a_filter_rules_out(workspace: Workspace) -> None:
+    with workspace.table.update_spec() as spec:
+        spec.add_identity("word")
+    pipeline = workspace.folder / "events.yaml"
+    icefloe("run", pipeline)
+    workspace.append(11, 12)
+    planned = icefloe("plan", pipeline, "--partitions", "--json").document["changed_partitions"]
+    assert planned == [{"spec_id": 1, "path": "word=word+11"}, {"spec_id": 1, "path": "word=word+12"}]
+    assert "word=word+12" in icefloe("plan", pipeline, "--partitions").out
+    assert "word=word+12" not in icefloe("plan", pipeline).out
+    filtered = workspace.pipeline("filtered", filter="word = 'word 12'", initial_load="from_earliest")
+    planned = icefloe("plan", filtered, "--partitions", "--json").document["changed_partitions"]
+    assert [each["path"] for each in planned] == ["", "word=word+12"]
+    icefloe("run", pipeline)
+    assert icefloe("plan", pipeline, "--partitions", "--json").document["changed_partitions"] == []
+
+
 @pytest.mark.parametrize("missing", [{"table": "db.later"}, {"table": "later.events"}, {"branch": "later"}], ids=str)
 def test_a_table_or_branch_that_is_waited_for_leaves_nothing_to_do(
     workspace: Workspace, missing: dict[str, str]

@@ -155,8 +155,8 @@ COMMANDS: Final = (
     Command(
         name="plan", function="run:plan", help="show the input and the size of the next batch",
         description="Steps, files, rows, bytes and route of the batch that `run` would deliver. Touches nothing.",
-        example=("flights_changes",),
-        arguments=(*_RANGE, _ENGINE),
+        example=("flights_changes", "flights_changes --partitions --json"),
+        arguments=(*_RANGE, _ENGINE, _flag("--partitions", "list the table's partitions that may have changes")),
     ),
     Command(
         name="status", function="reports:status", help="cursor, head, lag and open batch",

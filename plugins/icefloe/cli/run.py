@@ -124,7 +124,7 @@ def plan(arguments: Namespace, screen: Screen) -> None:
         preview = BatchPreview.of(session, request, cores=PhaseRunner.of(session.pipeline, os.environ).cores)
     if isinstance(preview, str):
         screen.say(f"{pipeline.name}: {preview}")
-        screen.answer(_NOTHING_PLANNED)
+        screen.answer({**_NOTHING_PLANNED, **({"changed_partitions": []} if arguments.partitions else {})})
         return
     document, refusal = _plan_document(preview), preview.refusal()
     if preview.batch.is_resumed:
@@ -134,7 +134,12 @@ def plan(arguments: Namespace, screen: Screen) -> None:
     screen.facts(document)
     if refusal is not None:
         screen.say(f"a run refuses this: {refusal}")
-    screen.answer({**document, "refusal": refusal})
+    asked: dict[str, Any] = {}
+    if arguments.partitions:
+        found = preview.planned.changed_partitions.select(["spec_id", "path"])
+        asked["changed_partitions"] = found.to_pylist()
+        screen.table(asked["changed_partitions"], found.column_names)
+    screen.answer({**document, "refusal": refusal, **asked})
 
 
 def _plan_document(preview: BatchPreview) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final, Literal
 
+import pyarrow as pa
+
 from icefloe.batch.context.batch_folder import load_plan
 from icefloe.batch.open.next_batch import NextBatch
 from icefloe.batch.plan.map_tasks import PlannedFile, divided_tasks, map_task_document, map_tasks
@@ -67,10 +69,11 @@ def hash_partition_count(input_rows: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
-    """A plan and its map tasks. No clock was read, so the same batch gives an equal one."""
+    """A plan, its map tasks and their partitions. No clock was read, so the same batch gives an equal one."""
 
     plan: Plan
     tasks: tuple[MapTask, ...]
+    changed_partitions: pa.Table
 
 
 def make_plan(table: LoadedTable, spec: BatchSpec, *, filter_text: str | None = None) -> PlannedBatch:
@@ -128,7 +131,7 @@ def make_plan(table: LoadedTable, spec: BatchSpec, *, filter_text: str | None = 
         hash_partitions=hash_partition_count(scan.record_count) if needs_hash_rows else 0,
         partitions_reason=partitions_reason,
     )
-    return PlannedBatch(plan=plan, tasks=tasks)
+    return PlannedBatch(plan=plan, tasks=tasks, changed_partitions=scan.changed_partitions(table))
 
 
 def _summary_row_deltas(history: History, spec: BatchSpec, scan: ScanPlan) -> tuple[int | None, ...]:

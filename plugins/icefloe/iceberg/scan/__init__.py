@@ -6,6 +6,7 @@ Read in this order:
 - `scan_tasks`: each data file of a batch once, without files that a filter rules out
 - `compared_states`: the states of each step, with the delete files and data files in which they differ
 - `changed_files`: the terms of these files; refuses a load whose files changed
+- `changed_partitions`: their partitions, as Iceberg names them
 - `delete_file_index`: the delete files that reach each data file
 """
 

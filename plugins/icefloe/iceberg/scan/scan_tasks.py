@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Self
 
+import pyarrow as pa
 from pyiceberg.types import PrimitiveType
 
 from icefloe.iceberg.catalog.confined_io import refuse_elsewhere
@@ -19,6 +20,7 @@ from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests.manifest_reader import DataEntry, Partition
 from icefloe.iceberg.manifests.manifest_values import comparable_bounds, may_match_ranges, partition_range
 from icefloe.iceberg.scan.changed_files import DeleteTargets, FileTerm, StepTerms
+from icefloe.iceberg.scan.changed_partitions import partitions_table
 from icefloe.iceberg.scan.compared_states import DataManifests, ListedStates, LiveDeletes
 from icefloe.iceberg.scan.delete_file_index import NO_DELETES, DeleteNumbers, known_range
 from icefloe.iceberg.schemas.table_schema import TableSchema
@@ -123,6 +125,14 @@ class ScanPlan:
         """The schemas of the keys of its equality delete files, by their field ids."""
         field_ids = {delete_file.equality_field_ids for delete_file in self.delete_files.values()} - {()}
         return {ids: equality_schema(table.metadata, ids, snapshot_ids) for ids in sorted(field_ids)}
+
+    def changed_partitions(self, table: LoadedTable) -> pa.Table:
+        """The partitions of its data files; rows of others do not change. See `read_changed_partitions`."""
+        return partitions_table(
+            dict.fromkeys(task.partition for task in self.tasks),
+            table.metadata.specs(),
+            table.manifests.partition_types,
+        )
 
     @property
     def inserts_only(self) -> bool:
