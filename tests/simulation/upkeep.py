@@ -8,7 +8,7 @@ from typing import Final
 
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.abandoned_batch import BatchStateError
-from icefloe.batch.upkeep.cursor_moves import CursorMove, complete_unfinished
+from icefloe.batch.upkeep.cursor_moves import CursorMove
 from icefloe.batch.upkeep.survey import survey_storage
 from icefloe.errors import TerminalError, TransientError
 from icefloe.iceberg.history.history import NotAnAncestorError
@@ -133,7 +133,7 @@ def _move(stage: Stage, snapshot_id: int | None, process: Process) -> None:
     """Does what ``icefloe reset`` (no snapshot) or ``icefloe set-cursor`` does after the operator has agreed."""
     session = stage.session(process)
     with stage.errors_count_if_unchanged():
-        complete_unfinished(session)
+        CursorMove.complete_unfinished(session)
         try:
             move = CursorMove.reset(session) if snapshot_id is None else CursorMove.to(session, snapshot_id)
         except BatchStateError:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.upkeep.abandoned_batch import AbandonedBatch
-from icefloe.batch.upkeep.cursor_moves import CursorMove, complete_unfinished
+from icefloe.batch.upkeep.cursor_moves import CursorMove
 from icefloe.checkpoint.records import BatchOutcome
 from icefloe.cli.pipeline_session import load_named_pipeline, open_session, places_here
 from icefloe.cli.screen import Screen, is_agreed
@@ -114,7 +114,7 @@ def _settled_session(pipeline: Pipeline, arguments: Namespace, screen: Screen) -
     with screen.under_way("looking"):
         session = open_session(pipeline, command=arguments.command)
         if not arguments.dry_run:
-            complete_unfinished(session)
+            CursorMove.complete_unfinished(session)
     return session
 
 

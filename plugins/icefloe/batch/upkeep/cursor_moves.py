@@ -30,7 +30,7 @@ from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.units import now_text
 from icefloe.version import VERSION
 
-__all__ = ["CursorMove", "complete_unfinished"]
+__all__ = ["CursorMove"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +115,6 @@ class PipelineView:
         )
 
 
-def complete_unfinished(session: PipelineSession) -> None:
-    """Completes a move or an abandon that was killed."""
-    if complete_unfinished_end(session, session.checkpoint.look()) is not None:
-        PipelineStatus.publish(session, phase="cleanup")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorMove:
     """A move of the cursor that was not made yet: to a snapshot, or a reset to the beginning.
@@ -139,6 +133,12 @@ class CursorMove:
     differences: Sequence[tuple[str, object, object]] = ()
     rows: int | None = None
     given_up: AbandonedBatch | None = None
+
+    @staticmethod
+    def complete_unfinished(session: PipelineSession) -> None:
+        """Completes a move or an abandon that was killed."""
+        if complete_unfinished_end(session, session.checkpoint.look()) is not None:
+            PipelineStatus.publish(session, phase="cleanup")
 
     @classmethod
     def to(cls, session: PipelineSession, snapshot_id: int) -> Self | None:
