@@ -177,16 +177,21 @@ def test_the_engine_auto_runs_small_batches_without_spark(
 
 
 @pytest.mark.parametrize(
-    ("small_bytes", "commits_once", "delivered"),
-    [(2**20, False, []), (1, True, []), (1, False, [Phase.DELIVER])],
-    ids=["small", "in one commit", "large"],
+    ("small_bytes", "abilities", "delivered"),
+    [
+        (2**20, {}, []),
+        (1, {"commits_once": True}, []),
+        (1, {}, [Phase.DELIVER]),
+        (1, {"commits_once": True, "needs_spark": True}, [Phase.DELIVER]),
+    ],
+    ids=["small", "in one commit", "large", "written by Spark"],
 )
 def test_a_batch_that_is_small_or_arrives_by_one_commit_is_delivered_without_spark(
     workspace: Workspace,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     small_bytes: int,
-    commits_once: bool,
+    abilities: dict[str, bool],
     delivered: list[Phase],
 ) -> None:
     asked: list[Phase] = []
@@ -198,7 +203,8 @@ def test_a_batch_that_is_small_or_arrives_by_one_commit_is_delivered_without_spa
     monkeypatch.setattr(SparkSubmit, "check_engine", lambda _: None)
     monkeypatch.setattr(SparkSubmit, "run", run)
     monkeypatch.setattr("icefloe.engines.phase_runner.SMALL_BYTES", small_bytes)
-    monkeypatch.setattr(DocumentFolder, "commits_once", commits_once)
+    for name, value in abilities.items():
+        monkeypatch.setattr(DocumentFolder, name, value)
     with registered():
         workspace.pipeline(engine="spark", sink={"type": "documents", "folder": f"{tmp_path}/documents"})
         assert run_batch(session_of(workspace), environ=os.environ).report is not None

@@ -44,9 +44,16 @@ class Append(FromFiles, AppendSink):
 class Follower:
     """Delivers batches to a table, and compares it with the source."""
 
-    def __init__(self, table: SparkTable, kind: Callable[[TargetTable, str], Sink]) -> None:
-        self.table, self.history = table, StagedHistory()
-        target = TargetTable(table.lab.catalog, table.identifier)
+    def __init__(
+        self,
+        table: SparkTable,
+        kind: Callable[[TargetTable, str], Sink],
+        *,
+        catalog: Any = None,
+        history: StagedHistory | None = None,
+    ) -> None:
+        self.table, self.history = table, history or StagedHistory()
+        target = TargetTable(catalog or table.lab.catalog, table.identifier)
         self.process = DeliveringProcess(lambda _calls: kind(target, table.name))
         self.process.claim(ORIGIN)
 

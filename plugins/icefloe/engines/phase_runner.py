@@ -118,10 +118,11 @@ class PhaseRunner:
         if phase is Phase.DELIVER and self.pipeline.sink.needs_spark:
             return False
         if phase is Phase.DELIVER:
-            # By one listing: nothing is proven yet.
-            if reference.folder_of_changes.size_of(reference.batch_number) < SMALL_BYTES:
+            # By one listing: nothing is proven yet. A table says by its format version who writes it.
+            is_small = reference.folder_of_changes.size_of(reference.batch_number) < SMALL_BYTES
+            if is_small and not self.pipeline.sink.has_catalog:
                 return True
             # Spark has nothing to do if one commit of this process brings the batch.
             with reference.delivery_sink() as sink:
-                return sink is not None and sink.commits_once
+                return sink.commits_once and not sink.needs_spark
         return self.pipeline.engine == "auto" and sum(reference.open().plan.map_task_bytes) < SMALL_BYTES

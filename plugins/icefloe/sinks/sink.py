@@ -96,6 +96,7 @@ class Sink(ABC):
         commits_once: True if a batch arrives by one commit, as in a table. `deliver` is then called once, in the
             driver, with one part of all changes. False if parts arrive one by one, in tasks at once.
         arrives_once: False if a batch that is tried again may be there twice; `icefloe validate` says so.
+        needs_spark: True if a batch is delivered inside of a Spark application, whatever its size.
         keeps_deletions: True if marks of deleted rows stay, so that no late write brings a row back: `purge`.
         keeps_written_columns: True if changes keep the columns that they were written with: `read_back_as_written`.
         finds_keys: False if `read_back_as_written` ignores its keys, so that the caller filters.
@@ -108,6 +109,7 @@ class Sink(ABC):
     keyed: ClassVar[bool]
     commits_once: ClassVar[bool] = False
     arrives_once: ClassVar[bool] = True
+    needs_spark: ClassVar[bool] = False
     keeps_deletions: ClassVar[bool] = False
     keeps_written_columns: ClassVar[bool] = False
     finds_keys: ClassVar[bool] = True

@@ -1,5 +1,6 @@
 """Rows that another engine writes to a branch: here PyIceberg, in place of Spark."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,6 +37,9 @@ class ByPyIceberg(BranchSink):
             self._bring(self._target.load(), branch, batch, part)
         except (CommitFailedException, KeyError) as cause:
             raise TerminalError("the branch is gone") from cause
+
+    def _append_nothing(self, branch: str | None, trace: Mapping[str, str]) -> None:
+        raise NotImplementedError
 
     def _bring(self, table: Table, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
         raise NotImplementedError

@@ -179,13 +179,6 @@ def test_a_partition_that_pyiceberg_cannot_write_is_an_error_in_words(lake: Lake
     assert lake.files() == set()
 
 
-def test_format_version_3_is_refused(lake: Lake) -> None:
-    metadata = Path(lake.catalog.create_table(NAME, Schema()).metadata_location.removeprefix("file://"))
-    metadata.write_text(metadata.read_text().replace('"format-version":2', '"format-version":3,"next-row-id":0'))
-    with pytest.raises(TerminalError, match="has format version 3, and PyIceberg writes up to 2"):
-        lake.sink().check()
-
-
 def test_files_of_several_batches_are_read_back_in_order(lake: Lake) -> None:
     history = loaded(lake)
     lake.deliver(*(history.change({0: {"word": f"w{number}"}, 1: {"word": f"x{number}"}}) for number in range(3)))

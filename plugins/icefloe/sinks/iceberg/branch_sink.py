@@ -17,7 +17,7 @@ from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.changelog import ChangelogSink
 from icefloe.sinks.iceberg.keyed_table import bounded_columns
 from icefloe.sinks.iceberg.mirror import MirrorSink
-from icefloe.sinks.iceberg.table_sink import TableSink, append_files, trace_of
+from icefloe.sinks.iceberg.table_sink import TableSink, append_files, trace_of, writes_snapshots
 from icefloe.sinks.iceberg.target import LOAD_BRANCH, OvertakenError, TargetTable, Token, ref_update
 from icefloe.sinks.iceberg.target_files import WrittenFiles
 from icefloe.sinks.sink import PartDelivery, refuse_lone_replay
@@ -56,6 +56,7 @@ class BranchSink(TableSink):
         loads_aside: True if a load of several batches stays on a branch of its own until its last one.
     """
 
+    most_format_version: ClassVar[int] = 3
     loads_aside: ClassVar[bool] = True
 
     def __init__(self, target: TargetTable) -> None:
@@ -72,6 +73,10 @@ class BranchSink(TableSink):
     def _write(self, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
         """Write a batch to the branch, and to nothing else."""
 
+    @abstractmethod
+    def _append_nothing(self, branch: str | None, trace: Mapping[str, str]) -> None:
+        """Add a snapshot without rows to a branch; None: to main of a table that has none."""
+
     def _is_emptied(self, batch: ProvenBatch, token: Token) -> bool:  # noqa: ARG002
         return batch.begins_anew
 
@@ -80,7 +85,8 @@ class BranchSink(TableSink):
         if Token.of(ready, self.url) != token:
             raise OvertakenError(f"another process delivers to {self.url}")
         is_emptied = self._is_emptied(batch, token)
-        if not part.rows and not is_emptied:
+        is_written = part.rows > 0 or is_emptied
+        if not is_written and writes_snapshots(ready.metadata):
             return ready
         name, begin = self._branch(batch), _head(ready, self._origin(batch))
         self._target.set_branch(ready, name, begin)
@@ -93,12 +99,17 @@ class BranchSink(TableSink):
             trace={**trace_of(token, batch), _ATTEMPT: name},
         )
         try:
-            self._write(writable, batch, part)
+            if is_written:
+                self._write(writable, batch, part)
+            written = self._target.load()
+            head = written.metadata.snapshot_by_name(name)
+            if head is not None and head.snapshot_id == begin and not writes_snapshots(written.metadata):
+                self._append_nothing(name, writable.trace)
+                written = self._target.load()
         except TerminalError as cause:
             if name in self._target.load().metadata.refs:
                 raise
             raise OvertakenError(f"another process that delivers to {self.url} removed branch {name}") from cause
-        written = self._target.load()
         self._refuse_elsewhere(written, name, begin)
         if not _is_as_inspected(ready, written, name, begin):
             raise OvertakenError(f"another writer committed to {self.url}")
@@ -108,12 +119,14 @@ class BranchSink(TableSink):
         """The table with a head, and with the columns of the batch: an engine cannot add them in the same commit."""
         transaction = Transaction(table)
         self._evolved(transaction, batch, token)
-        if MAIN_BRANCH not in table.metadata.refs:
-            append_files(transaction, (), trace_of(token, batch), MAIN_BRANCH)
-        if not transaction._updates:  # noqa: SLF001
-            return table
-        self._target.commit(table, transaction)
-        return self._target.load()
+        is_headless, trace = MAIN_BRANCH not in table.metadata.refs, trace_of(token, batch)
+        if is_headless and writes_snapshots(table.metadata):
+            append_files(transaction, (), trace, MAIN_BRANCH)
+        if transaction._updates:  # noqa: SLF001
+            self._target.commit(table, transaction)
+        if is_headless and not writes_snapshots(table.metadata):
+            self._append_nothing(None, trace)
+        return self._target.load() if is_headless or transaction._updates else table  # noqa: SLF001
 
     def _refuse_elsewhere(self, table: Table, name: str, begin: int) -> None:
         metadata = table.metadata
@@ -144,7 +157,7 @@ class BranchSink(TableSink):
         if head == begin:
             # Nothing was to be written, and main must move all the same.
             append_files(transaction, (), trace_of(token, batch), to)
-        is_over = {name, LOAD_BRANCH} if self.loads_aside and to == MAIN_BRANCH else {name}
+        is_over = {name, LOAD_BRANCH} if to == MAIN_BRANCH else {name}
         transaction._stage(tuple(RemoveSnapshotRefUpdate(ref_name=each) for each in sorted(is_over & refs.keys())))  # noqa: SLF001
         return to
 

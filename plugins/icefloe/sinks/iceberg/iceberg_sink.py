@@ -2,19 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from icefloe.documents import Document
+from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.sinks.iceberg.changelog import ChangelogSink
 from icefloe.sinks.iceberg.mirror import MirrorSink
 from icefloe.sinks.iceberg.row_history import HistorySink
-from icefloe.sinks.iceberg.table_sink import TableSink
+from icefloe.sinks.iceberg.table_sink import writes_snapshots
 from icefloe.sinks.iceberg.target import TargetTable
-from icefloe.sinks.sink import checked_options
+from icefloe.sinks.sink import Sink, checked_options, open_sink
 from icefloe.storage.store import Store
+
+_SPARK_MODES: Final = {"changelog": "append", "mirror": "merge"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +36,27 @@ def open_iceberg_sink(
     options: Mapping[str, object],
     *,
     connection: Mapping[str, Any],
-    open_store: Callable[[str], Store],  # noqa: ARG001 - nothing is kept beside the table
-) -> TableSink:
-    """The sink of a pipeline; arguments as in `open_sink`. The connection holds the properties of the catalog."""
+    open_store: Callable[[str], Store],
+) -> Sink:
+    """The sink of a pipeline; arguments as in `open_sink`. The connection holds the properties of the catalog.
+
+    Of a table that PyIceberg cannot write it is the sink of type spark.
+    """
     checked = checked_options(IcebergOptions, options, sink_type="iceberg")
     catalog = load_catalog(checked.catalog, properties=connection.get("properties"))
     target = TargetTable(catalog, checked.table)
+    table = target.find()
+    if table is not None and not writes_snapshots(table.metadata):
+        if checked.mode == "history" or checked.identity == "rows":
+            version = table.metadata.format_version
+            raise TerminalError(
+                f"{target.url} has format version {version}, which takes mode: changelog, and mode: mirror by key: "
+                "name a table of format version 2",
+                key="sink.table",
+            )
+        mode, name = _SPARK_MODES[checked.mode], f"{catalog.name}.{checked.table}"
+        by_spark = {"mode": mode, "table": name, "catalog": checked.catalog}
+        return open_sink({"type": "spark", "options": by_spark}, connection=connection, open_store=open_store)
     if checked.mode == "history":
         return HistorySink(target, track=checked.track, untracked=checked.untracked)
     if checked.mode == "mirror":

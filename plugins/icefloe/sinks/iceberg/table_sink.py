@@ -12,12 +12,15 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema, index_name_by_id
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import RemoveSnapshotRefUpdate, TableUpdate
 
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.target import (
+    LOAD_BRANCH,
     TOKEN,
     LastBatch,
     OvertakenError,
@@ -25,6 +28,7 @@ from icefloe.sinks.iceberg.target import (
     Token,
     claimed,
     pyiceberg_errors,
+    ref_update,
     was_rolled_back,
 )
 from icefloe.sinks.iceberg.target_files import WrittenFiles
@@ -35,6 +39,7 @@ BATCH: Final = "icefloe.batch"
 """The number of a batch in the summary of its snapshot."""
 _MOST_TRIES: Final = 20
 _MOST_FORMAT_VERSION: Final = 2
+"""PyIceberg writes no manifests of later ones."""
 
 
 class TableSink(Sink):
@@ -42,9 +47,11 @@ class TableSink(Sink):
 
     Attributes:
         columns: of a table that the sink makes, before those of the source; so are ``partitions`` and ``properties``.
+        most_format_version: of tables that it writes.
     """
 
     commits_once: ClassVar[bool] = True
+    most_format_version: ClassVar[int] = _MOST_FORMAT_VERSION
     columns: ClassVar[Schema] = Schema()
     partitions: ClassVar[PartitionSpec] = UNPARTITIONED_PARTITION_SPEC
     properties: ClassVar[Mapping[str, str]] = {}
@@ -101,13 +108,17 @@ class TableSink(Sink):
                 continue
             transaction = Transaction(table)
             # Only a snapshot lets one of two claims fail.
-            with pyiceberg_errors(self.url, "write to"), transaction._append_snapshot_producer({}):  # noqa: SLF001
-                pass
+            if writes_snapshots(table.metadata):
+                with pyiceberg_errors(self.url, "write to"), transaction._append_snapshot_producer({}):  # noqa: SLF001
+                    pass
+            else:
+                transaction._stage(_moved_load(table.metadata))  # noqa: SLF001
             try:
                 self._commit(table, transaction, new)
             except OvertakenError:
                 continue
-            return
+            if writes_snapshots(table.metadata):
+                return
         raise self._crowded()
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
@@ -254,11 +265,16 @@ class TableSink(Sink):
         return found
 
     def _refuse_format(self, table: Table) -> None:
-        if table.metadata.format_version > _MOST_FORMAT_VERSION:
+        version = table.metadata.format_version
+        if version > self.most_format_version:
+            raise TransientError(f"{self.url} was changed to format version {version}, which Spark writes: run again")
+        if version > _MOST_FORMAT_VERSION and not self._target.has_server:
             raise TerminalError(
-                f"{self.url} has format version {table.metadata.format_version}, and PyIceberg writes up to "
-                f"{_MOST_FORMAT_VERSION}: name a table of format version {_MOST_FORMAT_VERSION}", key="sink.table",
-            )  # fmt: skip
+                f"{self.url} has format version {version}, and its catalog is no REST catalog: PyIceberg writes "
+                f"metadata up to version {_MOST_FORMAT_VERSION} there; name a table of that version, or one in a REST "
+                "catalog",
+                key="sink.table",
+            )
 
     def _crowded(self) -> TransientError:
         return TransientError(f"other writers kept committing to {self.url}; run again")
@@ -297,6 +313,20 @@ def times_of(batch: ProvenBatch, newest_ms: int | None) -> Sequence[int]:
     """
     times = (step.made_current_at_ms for step in batch.log if step.made_current_at_ms is not None)
     return [*accumulate((max(each, newest_ms or 0) for each in times), max)]
+
+
+def writes_snapshots(metadata: TableMetadata) -> bool:
+    """True if PyIceberg can make a snapshot of the table."""
+    return metadata.format_version <= _MOST_FORMAT_VERSION
+
+
+def _moved_load(metadata: TableMetadata) -> tuple[TableUpdate, ...]:
+    """A change of the load's branch, which commits of batches assert, in place of a snapshot."""
+    head, load = (metadata.snapshot_by_name(each) for each in (MAIN_BRANCH, LOAD_BRANCH))
+    if head is None:
+        return ()
+    is_there = load is not None and load.snapshot_id == head.snapshot_id
+    return (RemoveSnapshotRefUpdate(ref_name=LOAD_BRANCH) if is_there else ref_update(LOAD_BRANCH, head.snapshot_id),)
 
 
 def has_rows(table: Table) -> bool:

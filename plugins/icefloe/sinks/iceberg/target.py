@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Annotated, Final, Literal, TypeVar
 
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
@@ -128,6 +128,11 @@ class TargetTable:
                 "it; bring it back, or run `icefloe reset` for the pipeline, which makes it again"
             )
         return found
+
+    @property
+    def has_server(self) -> bool:
+        """False if PyIceberg writes the metadata files of the catalog's tables by itself."""
+        return not isinstance(self._catalog, MetastoreCatalog)
 
     def namespace_is_missing(self) -> bool:
         """True if the table cannot be made, because its namespace is not there."""

@@ -71,20 +71,27 @@ class ChangesView:
 
 def new_session(conf: Mapping[str, str]) -> "SparkSession":
     """A session of the application that this process is the driver of."""
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    if SparkContext._active_spark_context is None:  # noqa: SLF001 - getOrCreate would start one without spark.conf
-        raise TerminalError(
-            "a sink of type spark delivers inside of a Spark application, and this process is none: run the pipeline "
-            "with engine: spark; icefloe deliver cannot write to it",
-            key="engine",
-        )
+    refuse_without_spark()
     with spark_errors("begin a session"):
         session = SparkSession.builder.getOrCreate().newSession()
         for key, value in {**_UTC, **conf}.items():
             session.conf.set(key, value)
         return session
+
+
+def refuse_without_spark() -> None:
+    """Raise outside of a Spark application."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is None:  # noqa: SLF001 - getOrCreate would start one without spark.conf
+        raise TerminalError(
+            "Spark writes this sink, of type spark or a table of format version 3, and this process is no Spark "
+            "application: run the pipeline with engine: spark, and the table's catalog in spark.conf; icefloe deliver "
+            "cannot write to it",
+            key="engine",
+        )
 
 
 @contextmanager

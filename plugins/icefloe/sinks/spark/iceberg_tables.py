@@ -1,12 +1,13 @@
 """Iceberg tables that Spark writes on a branch, each batch exactly once."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.branch_sink import BranchSink, ChangelogBranch, MirrorBranch, StatementBranch, WritableBranch
 from icefloe.sinks.iceberg.target import TargetTable
-from icefloe.sinks.spark.changes_view import VIEW, ChangesView, sql_name
+from icefloe.sinks.spark.changes_view import VIEW, ChangesView, new_session, refuse_without_spark, sql_name
 from icefloe.sinks.spark.net_merge import NetMerge
 from icefloe.sinks.spark.proven_merge import merge_changes, refuse_hidden_key
 
@@ -20,29 +21,48 @@ class SparkBranch(BranchSink):
         name: of the table, as Spark's SQL calls it.
     """
 
+    needs_spark: ClassVar[bool] = True
+
     def __init__(self, target: TargetTable, name: str) -> None:
         super().__init__(target)
         self._name = name
+        self._table = sql_name(*name.split("."))
+
+    def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
+        """The same, in a Spark application."""
+        refuse_without_spark()
+        return super().begin(batch)
 
     def _write(self, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
-        conf = {f"{_SUMMARY}{key}": value for key, value in branch.trace.items()}
-        view, table = ChangesView.open(batch, part, conf=conf), sql_name(*self._name.split("."))
-        query = f"SELECT snapshot_id FROM {table}.refs WHERE name = '{branch.name}'"  # noqa: S608 - names of ours
+        view = ChangesView.open(batch, part, conf=_summary(branch.trace))
+        query = f"SELECT snapshot_id FROM {self._table}.refs WHERE name = '{branch.name}'"  # noqa: S608 - names of ours
         if [row.snapshot_id for row in view.rows(query, doing=f"find {self._name}")] != [branch.begin]:
             raise TerminalError(
                 f"{self._name} is another table in Spark than {self.url}: correct sink.catalog, or the catalog "
                 f"{self._name.split('.')[0]} in spark.conf",
                 key="sink.table",
             )
-        target = f"{table}.{sql_name(f'branch_{branch.name}')}"
+        target = self._as_branch(branch.name)
         if branch.is_emptied:
             view.run(f"DELETE FROM {target}", doing=f"empty {self.url}")  # noqa: S608 - a quoted name
         if part.rows:
             self._bring(view, target, branch, batch)
 
+    def _append_nothing(self, branch: str | None, trace: Mapping[str, str]) -> None:
+        view = ChangesView(new_session(_summary(trace)))
+        target = self._table if branch is None else self._as_branch(branch)
+        view.run(f"INSERT INTO {target} SELECT * FROM {target} WHERE false", doing=f"append to {self.url}")  # noqa: S608
+
+    def _as_branch(self, name: str) -> str:
+        return f"{self._table}.{sql_name(f'branch_{name}')}"
+
     def _bring(self, view: ChangesView, target: str, branch: WritableBranch, batch: ProvenBatch) -> None:
         """Bring the changes of the view to the target, in one statement."""
         raise NotImplementedError
+
+
+def _summary(trace: Mapping[str, str]) -> dict[str, str]:
+    return {f"{_SUMMARY}{key}": value for key, value in trace.items()}
 
 
 class StatementSink(SparkBranch, StatementBranch):

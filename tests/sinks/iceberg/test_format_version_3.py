@@ -1,0 +1,63 @@
+"""A target of format version 3, as the keys of an iceberg sink find it; here no Spark writes it."""
+
+from operator import methodcaller
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.schema import Schema
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.iceberg.iceberg_sink import open_iceberg_sink
+from icefloe.sinks.iceberg.target import TargetTable
+from icefloe.sinks.sink import Sink
+from icefloe.sinks.spark.iceberg_tables import AppendSink, MergeSink
+from icefloe.testing.staged_history import ORIGIN, StagedHistory
+from sinks.iceberg.lakes import NAME, Lake
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Its table was written as one of version 3."""
+    lake = Lake.create(tmp_path / "lake")
+    metadata = Path(lake.catalog.create_table(NAME, Schema()).metadata_location.removeprefix("file://"))
+    metadata.write_text(metadata.read_text().replace('"format-version":2', '"format-version":3,"next-row-id":0'))
+    return lake
+
+
+def opened(lake: Lake, **keys: Any) -> Sink:
+    catalog = {"name": "lake", "type": "sql", **lake.properties}
+    options = {"table": NAME, "catalog": catalog, **keys}
+    return open_iceberg_sink(options, connection={}, open_store=lambda _url: None)  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("changelog", AppendSink), ("mirror", MergeSink)])
+def test_it_is_written_by_spark_under_the_name_of_its_catalog(lake: Lake, mode: str, kind: type[Any]) -> None:
+    sink = opened(lake, mode=mode)
+    assert isinstance(sink, kind)
+    assert (sink.needs_spark, sink._table, sink.url) == (True, "`lake`.`changes`.`flights`", f"iceberg://lake/{NAME}")
+
+
+@pytest.mark.parametrize("keys", [{"mode": "history"}, {"mode": "mirror", "identity": "rows"}])
+def test_modes_that_spark_does_not_write_are_refused(lake: Lake, keys: dict[str, str]) -> None:
+    with pytest.raises(TerminalError, match="has format version 3, which takes mode: changelog, and mode: mirror by k"):
+        opened(lake, **keys)
+
+
+def test_a_catalog_whose_metadata_pyiceberg_writes_is_refused(lake: Lake) -> None:
+    for look in (methodcaller("check"), methodcaller("claim", ORIGIN)):
+        with pytest.raises(TerminalError, match="has format version 3, and its catalog is no REST catalog"):
+            look(opened(lake, mode="mirror"))
+
+
+def test_a_process_that_opened_it_in_an_older_version_begins_again(lake: Lake) -> None:
+    with pytest.raises(TransientError, match="was changed to format version 3, which Spark writes: run again"):
+        lake.sink().check()
+
+
+def test_outside_of_spark_nothing_is_written(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    monkeypatch.setattr(TargetTable, "find", lambda _self: pytest.fail("it was looked for"))
+    sink = AppendSink(lake.sink()._target, f"lake.{NAME}")
+    with pytest.raises(TerminalError, match="this process is no Spark application: run the pipeline with engine: s"):
+        sink.begin(StagedHistory().change().batch)

@@ -1,0 +1,96 @@
+"""Targets of format version 3, which Spark writes, and a catalog with a server commits."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.iceberg.branch_sink import WritableBranch
+from icefloe.sinks.iceberg.mirror import MirrorSink
+from icefloe.sinks.iceberg.target import TargetTable
+from icefloe.testing.staged_history import OTHER
+from spark.test_spark_sink import Append, Follower, Merge, TestMergeArrives
+from support.spark.served_catalog import ServedCatalog
+from support.spark.spark_table import CreateTable, SparkTable
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "id bigint, word string, number int"
+
+
+def served(table: SparkTable, kind: Any) -> Follower:
+    return Follower(table, kind, catalog=ServedCatalog(table.lab))
+
+
+def row_ids(table: SparkTable) -> dict[int, int]:
+    table.sql("REFRESH TABLE {table}")
+    return {row["id"]: row["_row_id"] for row in table.sql("SELECT id, _row_id FROM {table}").to_pylist()}
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", pytest.param("copy-on-write", marks=pytest.mark.extended)])
+def test_a_mirror_follows_and_rows_keep_their_ids(create_table: CreateTable, mode: str) -> None:
+    table = create_table("id bigint", mode=mode, format_version=3)
+    to = served(table, Merge)
+    to.bring(*to.history.load({key: {"word": f"w{key}", "number": key} for key in range(9)}, batches=2))
+    ids = row_ids(table)
+    head = table.load().metadata.current_snapshot_id
+    to.bring(to.history.change())
+    assert table.load().metadata.current_snapshot_id != head
+    to.history.evolve(pa.schema([("id", pa.int64()), ("text", pa.string()), ("number", pa.int64())]),
+                      renamed={"text": "word"})  # fmt: skip
+    to.bring(to.history.change({1: None, 2: {"text": "x", "number": 2**40}, 90: {"text": "new"}}))
+    if mode == "merge-on-read":
+        files = table.sql("SELECT file_format FROM {table}.delete_files").to_pylist()
+        assert {each["file_format"] for each in files} == {"PUFFIN"}
+    sink = Merge(TargetTable(ServedCatalog(table.lab), table.identifier), table.name)
+    read = [row for rows in sink.read_back(to.history.shown) for row in rows.to_pylist()]
+    assert sorted(read, key=lambda row: row["id"]) == [to.history.rows[key] for key in sorted(to.history.rows)]
+    now = row_ids(table)
+    assert {key: now[key] for key in now if key != 90} == {key: ids[key] for key in range(9) if key != 1}
+    to.bring(*to.history.load({7: {"text": "again"}}))
+    metadata = table.load().metadata
+    assert (metadata.format_version, set(metadata.refs)) == (3, {"main"})
+    last = metadata.current_snapshot()
+    assert last is not None
+    assert metadata.next_row_id == (last.first_row_id or 0) + (last.added_rows or 0) >= 12
+
+
+def test_a_target_may_be_upgraded_between_two_batches(create_table: CreateTable) -> None:
+    table = create_table(COLUMNS, mode="merge-on-read")
+    to = served(table, lambda target, _name: MirrorSink(target))
+    to.bring(*to.history.load({key: {"word": "a"} for key in range(5)}))
+    to.bring(to.history.change({1: None, 2: {"word": "b"}}))
+    table.sql("ALTER TABLE {table} SET TBLPROPERTIES ('format-version' = '3')")
+    with pytest.raises(TransientError, match="was changed to format version 3"):
+        to.process.run(to.history.change())
+    after = Follower(table, Merge, catalog=ServedCatalog(table.lab), history=to.history)
+    after.bring(to.history.change({2: {"word": "c"}, 3: None, 9: {"word": "new"}}))
+    assert set(row_ids(table)) == {0, 2, 4, 9}
+
+
+def test_of_two_owners_only_the_later_one_lands(create_table: CreateTable) -> None:
+    table = create_table(COLUMNS, format_version=3)
+    to = served(table, Append)
+    to.process.run(*to.history.load({1: {"word": "a"}}))
+    head = table.load().metadata.current_snapshot_id
+
+    class Late(Append):
+        def _write(self, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
+            super()._write(branch, batch, part)
+            taken = served(table, Append).process
+            taken.claim(OTHER, takes_over=True)
+
+    late = Follower(table, Late, catalog=ServedCatalog(table.lab), history=to.history)
+    with pytest.raises(TerminalError, match="belongs to pipeline other_changes"):
+        late.process.run(to.history.change({1: {"word": "late"}}))
+    assert table.load().metadata.current_snapshot_id == head
+
+
+@pytest.mark.extended
+class TestMergeArrivesInVersion3(TestMergeArrives):
+    def new_destination(self) -> str:
+        table = self.create_table("id bigint", mode="merge-on-read", format_version=3)
+        self.names[table.identifier], self.catalog = table.name, ServedCatalog(table.lab)
+        return table.identifier
