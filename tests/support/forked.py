@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -38,9 +38,21 @@ _IMPORTED: Final = ("icefloe.engines.run_batch", "pyiceberg.catalog.sql", "pyice
 
 
 def forked(
-    module: str, arguments: Sequence[str], *, environ: Mapping[str, str], timeout_seconds: float = 120
+    module: str,
+    arguments: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    timeout_seconds: float = 120,
+    started: Callable[[int], object] = id,
 ) -> "subprocess.CompletedProcess[str]":
     """Runs a module as ``python -m`` does; returns as `subprocess.run`, with the number of a signal below 0.
+
+    Args:
+        module: to run.
+        arguments: its own.
+        environ: its whole environment.
+        timeout_seconds: until it is killed.
+        started: is called with the number of the process.
 
     Raises:
         TimeoutError: the process did not end in time; it is killed.
@@ -55,6 +67,7 @@ def forked(
         }  # fmt: skip
         print(json.dumps(request), file=answers, flush=True)
         number = int(answers.readline())
+        started(number)
         server.settimeout(timeout_seconds)
         try:
             code = int(answers.readline())

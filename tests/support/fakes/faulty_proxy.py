@@ -149,6 +149,7 @@ class FaultyProxy:
     Attributes:
         port: on 127.0.0.1.
         tls: the side of a server that speaks TLS; None for plain connections.
+        passes: called with the first bytes of each request before the store gets it; False: it never does.
         struck: the first lines of the requests whose answers were spoiled.
         connections: how many clients have made.
     """
@@ -158,6 +159,7 @@ class FaultyProxy:
     is_struck: Callable[[int], bool]
     concerns: Callable[[bytes], bool]
     tls: ssl.SSLContext | None = None
+    passes: Callable[[bytes], bool] = bool
     port: int = 0
     struck: list[str] = field(default_factory=list)
     connections: int = 0
@@ -191,6 +193,8 @@ class FaultyProxy:
                 if side is client:
                     if is_answered and not data.startswith(b"\r\n"):
                         request, is_answered = data, False
+                        if not self.passes(request):
+                            return
                     store.sendall(data)
                 elif not is_answered and not data.startswith(b"HTTP/1.1 100"):
                     is_answered = True
