@@ -27,6 +27,13 @@ _SHOTS: Final = (
     ("pipeline_new", "icefloe/?dag_id=clicks", "light", 1280, 700),
     ("backfill", "icefloe/?dag_id=flights&backfill=1", "light", 1280, 760),
 )
+_TABLES: Final = (
+    ("mirror", "icefloe/?dag_id=orders_mirror&batch=1", "light", 1280, 1240),
+    ("history", "icefloe/?dag_id=orders_history&batch=1", "dark", 1280, 1240),
+    ("database", "icefloe/?dag_id=orders_database&batch=1", "light", 390, 1500),
+    ("spark", "icefloe/?dag_id=orders_spark&batch=1", "dark", 390, 1500),
+    ("tables", "icefloe/", "light", 1280, 560),
+)
 _FIRST_DAY: Final = (("overview_empty", "plugin/icefloe", "light", 1280, 760),)
 
 
@@ -43,6 +50,9 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="icefloe-"))
     stage_in(folder)
     _shoot(folder, _SHOTS, target)
+    tables = Path(tempfile.mkdtemp(prefix="icefloe-"))
+    stage_in(tables, "tables")
+    _shoot(tables, _TABLES, target)
     empty = Path(tempfile.mkdtemp(prefix="icefloe-"))
     stage_in(empty, batches=0)
     _shoot(empty, _FIRST_DAY, target)
@@ -62,8 +72,8 @@ def _shoot(folder: Path, shots: Iterable[tuple[str, str, str, int, int]], target
             print(target / f"{name}.png")
 
 
-def stage_in(folder: Path, batches: int | None = None) -> None:
-    """Stages a home in a process of its own; what it prints goes to a file."""
+def stage_in(folder: Path, batches: int | str | None = None) -> None:
+    """Stages a home, by the argument of `page.stage`, in a process of its own; what it prints goes to a file."""
     command = [sys.executable, "-m", "page.stage", str(folder), *([] if batches is None else [str(batches)])]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
     path = os.pathsep.join(str(Path(__file__).parents[2] / part) for part in ("plugins", "tests", "."))

@@ -14,8 +14,10 @@ from typing import Any, Final
 import yaml
 
 from page.staged_table import StagedTable, catalog_properties
+from support.servers.postgresql import Postgresql
+from support.spark.spark_lab import sqlite_conf
 
-__all__ = ["airflow_variables", "main", "stage"]
+__all__ = ["airflow_variables", "main", "stage", "stage_tables"]
 
 REPOSITORY: Final = Path(__file__).parents[2]
 BATCHES: Final = 12
@@ -30,6 +32,7 @@ def airflow_variables(folder: Path) -> dict[str, str]:
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
         "ICEFLOE_OWNER": "icefloe-stage",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "AIRFLOW_CONN_LAKEHOUSE": json.dumps({"conn_type": "iceberg", "extra": catalog_properties(folder)}),
     }
 
@@ -39,9 +42,7 @@ def stage(folder: Path, *, batches: int = BATCHES) -> None:
     if not batches:
         stage_nothing(folder)
         return
-    shutil.copytree(REPOSITORY / "dags", folder / "dags", ignore=shutil.ignore_patterns("__pycache__", "pipelines"))
-    pipelines = folder / "dags" / "pipelines"
-    pipelines.mkdir()
+    pipelines = _make_dags(folder)
     tables = {
         name: StagedTable.create(folder, f"{name}")
         for name in ("nyc.flights", "shop.orders", "iot.readings", "web.sessions")
@@ -90,6 +91,47 @@ def stage(folder: Path, *, batches: int = BATCHES) -> None:
     runs.run("flights")
 
 
+def stage_tables(folder: Path) -> None:
+    """A home whose pipelines deliver into tables, a load and a batch of changes each."""
+    _make_dags(folder)
+    orders = StagedTable.create(folder, "shop.orders")
+    orders.catalog.create_namespace("copies")
+    copies = {"type": "iceberg", "catalog": "lakehouse", "table": "copies.{pipeline}"}
+    with Postgresql() as database:
+        database.make_database("shop")
+        connection = {
+            "conn_type": "postgres", "host": "127.0.0.1", "port": database.port, "schema": "shop",
+            "login": database.user, "password": database.password,
+        }  # fmt: skip
+        os.environ["AIRFLOW_CONN_SHOP"] = json.dumps(connection)
+        sinks: dict[str, dict[str, Any]] = {
+            "orders_mirror": {**copies, "mode": "mirror"},
+            "orders_history": {**copies, "mode": "history"},
+            "orders_database": {"type": "postgres", "conn_id": "shop", "table": "public.orders"},
+            "orders_spark": {"type": "spark", "table": "lakehouse.copies.{pipeline}", "mode": "merge"},
+        }
+        for name, sink in sinks.items():
+            _write(folder, name, "shop.orders", sink=sink)
+        further = {"engine": "auto", "spark": {"conf": sqlite_conf("lakehouse", folder)}}
+        _write(folder, "orders_spark", "shop.orders", sink=sinks["orders_spark"], **further)
+        from page.staged_runs import StagedRuns
+
+        runs = StagedRuns.start(folder)
+        for change in (orders.append, orders.update):
+            change(1200)
+            for name in sinks:
+                if (ended := runs.run(name)) != "success":
+                    raise RuntimeError(f"the run of {name} ended in {ended}")
+
+
+def _make_dags(folder: Path) -> Path:
+    """The DAG file, and the folder of pipelines beside it."""
+    shutil.copytree(REPOSITORY / "dags", folder / "dags", ignore=shutil.ignore_patterns("__pycache__", "pipelines"))
+    pipelines = folder / "dags" / "pipelines"
+    pipelines.mkdir()
+    return pipelines
+
+
 def stage_nothing(folder: Path) -> None:
     """A home as it is on the first day."""
     (folder / "dags").mkdir()
@@ -112,11 +154,14 @@ def _write(folder: Path, name: str, table: str, **keys: Any) -> None:
 
 
 def main() -> None:
-    """Stages the folder of the command line; a second argument is the number of batches."""
+    """Stages the folder of the command line; a second argument is the number of batches, or ``tables``."""
     folder = Path(sys.argv[1]).resolve()
     os.environ.update(airflow_variables(folder))
     from support.sinks.document_folder import registered
 
+    if sys.argv[2:] == ["tables"]:
+        stage_tables(folder)
+        return
     with registered():
         stage(folder, batches=int(sys.argv[2]) if len(sys.argv) > 2 else BATCHES)
 

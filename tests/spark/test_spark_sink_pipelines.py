@@ -12,7 +12,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
-from support.spark.spark_lab import RUNTIME, SQLITE, spark_jars
+from support.spark.spark_lab import sqlite_conf
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.extended]
 
@@ -26,24 +26,12 @@ def flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flights:
     return Flights.entered(tmp_path, monkeypatch)
 
 
-def spark_conf(folder: Path) -> dict[str, str]:
-    catalog = "spark.sql.catalog.lakehouse"
-    return {
-        "spark.master": "local[2]",
-        "spark.jars": spark_jars(RUNTIME, SQLITE),
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        catalog: "org.apache.iceberg.spark.SparkCatalog",
-        f"{catalog}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-        f"{catalog}.uri": f"jdbc:sqlite:{folder}/catalog.db",
-        f"{catalog}.jdbc.schema-version": "V1",
-        f"{catalog}.warehouse": f"file://{folder}/warehouse",
-    }
-
-
 def run(flights: Flights, sink: dict[str, Any]) -> None:
     path = flights.write_pipeline("flights", sink=sink)
     keys = yaml.safe_load(path.read_text())
-    path.write_text(yaml.safe_dump({**keys, "engine": "auto", "spark": {"conf": spark_conf(flights.folder)}}))
+    path.write_text(
+        yaml.safe_dump({**keys, "engine": "auto", "spark": {"conf": sqlite_conf("lakehouse", flights.folder)}})
+    )
     done = icefloe("run", "flights", "--json")
     assert done.code == 0, done.err
 

@@ -52,7 +52,7 @@ class PartDelivery(Document):
         dead_letters: documents refused for good, in the dead-letter folder.
         superseded: of a replay, documents left alone because a later batch has written them.
         bytes: sent.
-        details: facts for `finish`; JSON values only.
+        details: facts for `finish`; JSON values only. Of a sink that commits once, texts for people, by name.
     """
 
     version: Literal[1] = 1

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from demo.servers.jars import Jar, class_path
 from support.spark.spark_table import SparkTable
 
-__all__ = ["CATALOG", "NAMESPACE", "RUNTIME", "SQLITE", "SparkLab", "spark_jars"]
+__all__ = ["CATALOG", "NAMESPACE", "RUNTIME", "SQLITE", "SparkLab", "spark_jars", "sqlite_conf"]
 
 CATALOG: Final = "lab"
 """The catalog's name on both sides: the rows of a SQL catalog are keyed by it."""
@@ -99,6 +99,21 @@ class SparkLab:
 def spark_jars(*jars: Jar) -> str:
     """The files of these jars, as Spark takes them; fetched the first time, so that no JVM looks for them again."""
     return class_path(jars).replace(os.pathsep, ",")
+
+
+def sqlite_conf(name: str, folder: Path) -> dict[str, str]:
+    """Settings of a pipeline whose Spark sees the catalog on SQLite in a folder under a name."""
+    catalog = f"spark.sql.catalog.{name}"
+    return {
+        "spark.master": "local[2]",
+        "spark.jars": spark_jars(RUNTIME, SQLITE),
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+        f"{catalog}.uri": f"jdbc:sqlite:{folder}/catalog.db",
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.warehouse": f"file://{folder}/warehouse",
+    }
 
 
 _VERBS: Final = ("delete", "update", "merge")

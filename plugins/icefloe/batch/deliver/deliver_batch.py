@@ -85,6 +85,7 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
                     visible_at=time_text(datetime.now(UTC)),
                     lag_seconds=_lag_seconds(running),
                     seconds=time.monotonic() - started,
+                    details=deliveries[0].details if sink.commits_once else {},
                 ),
             )
         logger.info("batch %d of %s: delivered", batch.batch_number, batch.origin.pipeline)

@@ -184,7 +184,7 @@ class TableSink(Sink):
             order = token.generation, batch.batch_number
             if token.last is not None and token.last.order >= order:
                 if token.last.order == order and not batch.is_replay:
-                    return PartDelivery(number=part.number, rows=part.rows, documents=part.rows, repeated=part.rows)
+                    return _delivery(token.last, part, repeated=part.rows)
                 with pyiceberg_errors(self.url, "read"):
                     found = self._replayed(batch, table, token, part)
                 if found is not None:
@@ -204,12 +204,13 @@ class TableSink(Sink):
                     raise
                 files.discard_notes()
                 continue
+            last = _last_batch(batch, token, transaction, branch)
             try:
-                self._commit(table, transaction, token.after(_last_batch(batch, token, transaction, branch), fields))
+                self._commit(table, transaction, token.after(last, fields))
             except OvertakenError:
                 files.discard_notes()
                 continue
-            return PartDelivery(number=part.number, rows=part.rows, documents=part.rows, bytes=files.size_bytes)
+            return _delivery(last, part, size_bytes=files.size_bytes)
         files.discard()
         raise self._crowded()
 
@@ -299,6 +300,14 @@ def _last_batch(batch: ProvenBatch, token: Token, transaction: Transaction, bran
         branch=branch,
         snapshot_id=head.snapshot_id,
         sequence_number=head.sequence_number or 0,
+    )
+
+
+def _delivery(last: LastBatch, part: StagedPart, *, repeated: int = 0, size_bytes: int = 0) -> PartDelivery:
+    token = f"{TOKEN}: generation {last.generation}, batch {last.number}"
+    details = {"branch": last.branch, "snapshot": str(last.snapshot_id), "token": token}
+    return PartDelivery(
+        number=part.number, rows=part.rows, documents=part.rows, repeated=repeated, bytes=size_bytes, details=details
     )
 
 

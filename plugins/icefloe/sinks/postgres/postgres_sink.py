@@ -123,14 +123,15 @@ class PostgresSink(Sink):
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
         """Bring the batch in one transaction, unless the token says that it is there."""
-        delivery = partial(PartDelivery, number=part.number, rows=part.rows)
         with self._database.transaction() as transaction:
             token = self._owned(transaction, batch, locks=True)
             last = token.generation, batch.batch_number
+            if token.last is not None and token.last > last:
+                return PartDelivery(number=part.number, rows=part.rows, documents=0, superseded=part.rows)
+            details = {"token": f"{self._target.schema}.icefloe_token: generation {last[0]}, batch {last[1]}"}
+            delivery = partial(PartDelivery, number=part.number, rows=part.rows, details=details)
             if token.last == last:
                 return delivery(documents=part.rows, repeated=part.rows)
-            if token.last is not None and token.last > last:
-                return delivery(documents=0, superseded=part.rows)
             documents, size_bytes = copy_batch(transaction, batch, part)
             fields = self._target.bring(transaction, batch, token)
             oid, snapshot_id = self._target.oid(transaction), batch.up_to_snapshot_id

@@ -5,7 +5,7 @@ import { spread, stack } from "./charts.js";
 import { h } from "./dom.js";
 import { ago, bytes, count, isKnown, seconds, short, time } from "./format.js";
 import { badge } from "./overview.js";
-import { ROUTES, carried, crumbs, duration } from "./pipeline.js";
+import { ROUTES, capital, carried, counted, crumbs, duration } from "./pipeline.js";
 import { routePicture } from "./route_picture.js";
 
 const NARROW = 760;
@@ -103,14 +103,14 @@ const smallCards = (cards) => h("dl", { class: "cards small" }, cards.filter(Boo
 // Zeros are worth their place only where zero is the good news.
 function delivered(delivery) {
   const cards = [
-    ["Documents", short(delivery.documents), delivery.repeated ? `${short(delivery.repeated)} were there already` : null],
+    [capital(counted(delivery)), short(delivery.documents), delivery.repeated ? `${short(delivery.repeated)} were there already` : null],
     ["Sent", bytes(delivery.bytes), delivery.retries ? `${short(delivery.retries)} requests again` : null],
     ["Visible after", seconds(delivery.lag_seconds), isKnown(delivery.lag_seconds) ? "from the last commit" : null],
     ["Dead letters", short(delivery.dead_letters)],
     delivery.refused ? ["Refused for now", short(delivery.refused), "and taken later"] : null,
     delivery.superseded ? ["Superseded", short(delivery.superseded), "by later batches"] : null,
   ];
-  const facts = [["Delivered to", `${delivery.sink} ${delivery.url}`], ["Visible at", time(delivery.visible_at)]];
+  const facts = [["Delivered to", `${delivery.sink} ${delivery.url}`], ["Visible at", time(delivery.visible_at)], ...Object.entries(delivery.details ?? {}).map(([name, text]) => [capital(name), text])];
   return h(
     "section",
     {},

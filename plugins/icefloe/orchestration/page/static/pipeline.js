@@ -10,7 +10,10 @@ const HEADS = [
   "Batch", "Route", "Steps", "Rows read", "Carried over", "Inserted", "Deleted", "Updated",
   "Read", "Decoded", "Shuffled", "Written", "Time", "Proof",
 ];
-const OF_SINK = ["Documents", "Visible after"];
+const TABLES = ["iceberg", "postgres", "spark"];
+// What a delivery counts: the rows of a table, or documents.
+export const counted = (delivery) => (TABLES.includes(delivery.sink) ? "rows" : "documents");
+export const capital = (text) => text[0].toUpperCase() + text.slice(1);
 export const ROUTES = { insert_only: "insert only", shuffle: "shuffle", nothing_to_do: "nothing to do" };
 
 export function pipelineView(found) {
@@ -111,8 +114,8 @@ function noBatch(row) {
 
 // Only batches that go on from their files to a sink have documents.
 function batchTable(entries, dag) {
-  const delivers = entries.some((entry) => entry.delivery);
-  const heads = delivers ? [...HEADS.slice(0, 12), ...OF_SINK, ...HEADS.slice(12)] : HEADS;
+  const delivers = entries.find((entry) => entry.delivery)?.delivery;
+  const heads = delivers ? [...HEADS.slice(0, 12), capital(counted(delivers)), "Visible after", ...HEADS.slice(12)] : HEADS;
   return h(
     "div",
     { class: "framed", tabindex: 0, role: "region", "aria-label": "Batches" },

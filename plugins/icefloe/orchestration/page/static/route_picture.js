@@ -2,6 +2,7 @@
 
 import { svg } from "./dom.js";
 import { bytes, count, isKnown, percent, seconds, short } from "./format.js";
+import { counted } from "./pipeline.js";
 
 const WIDE = {
   width: 1180, height: 236,
@@ -51,7 +52,7 @@ function figuresOf(batch) {
     coalesce: isKnown(batch.ranges) ? `${count(batch.num_partitions)} → ${count(batch.ranges)} ranges` : isKnown(batch.num_partitions) ? `${count(batch.num_partitions)} partitions` : null,
     shuffle_read: isKnown(batch.ranges) ? `${count(batch.ranges)} ${batch.ranges === 1 ? "range" : "ranges"}` : null,
     insert_only: isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
-    deliver: batch.delivery ? `${short(batch.delivery.documents)} ${batch.delivery.documents === 1 ? "document" : "documents"}` : null,
+    deliver: batch.delivery ? `${short(batch.delivery.documents)} ${counted(batch.delivery).slice(0, batch.delivery.documents === 1 ? -1 : undefined)}` : null,
     commit: batch.state === "committed" ? "sums equal ✓" : null,
     "plan insert_only": read,
     "plan shuffle_write": read,
