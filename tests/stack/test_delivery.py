@@ -105,6 +105,17 @@ def test_the_page_shows_that_everything_is_delivered(running: Running) -> None:
     assert (pipeline["dag_id"], pipeline["checkpoint_sentence"]) == ("flights_changes", None)
 
 
+@pytest.mark.parametrize("example", ["flights_mirror", "flights_history"])
+def test_the_example_of_a_table_is_delivered_and_verified(running: Running, example: str) -> None:
+    running.stack.add_pipeline(example)
+    icefloe = [DEMO, "python", "-m", "icefloe"]
+    wait_until(
+        lambda: re.search(r"last batch +0\b", run(running, [*icefloe, "status", example])),
+        what="a first batch", seconds=300,
+    )  # fmt: skip
+    assert "280,886 rows" in run(running, [*icefloe, "verify", example])
+
+
 def test_no_secret_is_written_but_to_the_files_of_passwords(running: Running) -> None:
     folder = running.stack.folder
     assert files_with("flights_changes", [folder / "volumes" / "airflow-home"])

@@ -6,6 +6,7 @@ secrets of the file.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -135,6 +136,10 @@ class Services:
             text=True, check=False,
         )  # fmt: skip
 
+    def add_pipeline(self, example: str) -> None:
+        """Copies an example of stack/ to the pipelines, as the page says."""
+        shutil.copy(ROOT / "stack" / "examples" / f"{example}.yaml", self._image / "dags" / "pipelines")
+
     def dump(self) -> str:
         """All that Airflow's database holds."""
         return self._database.dump("airflow")
@@ -196,8 +201,9 @@ class Services:
             is_volume, target = mount["type"] == "volume", mount["target"]
             source = self.folder / "volumes" / mount["source"] if is_volume else Path(mount["source"])
             if target.startswith("/opt/icefloe/"):
+                # A copy, to which a test may add pipelines.
                 with suppress(FileExistsError):
-                    (self._image / target.removeprefix("/opt/icefloe/")).symlink_to(source)
+                    shutil.copytree(source, self._image / target.removeprefix("/opt/icefloe/"))
             else:
                 source.mkdir(parents=True, exist_ok=True)
                 folders[target] = source
