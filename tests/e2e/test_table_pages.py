@@ -16,7 +16,7 @@ from support.missing import missing
 
 pytestmark = [pytest.mark.daemons, pytest.mark.extended, pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 
-OF_BRANCH = ["iceberg://lakehouse/copies.{}", "Branch main Snapshot ", "Token icefloe.token: generation 1, batch 1"]
+OF_BRANCH = ["lakehouse/copies.{}", "Branch main Snapshot ", "Token icefloe.token: generation 1, batch 1"]
 PLACES = {
     "orders_mirror": OF_BRANCH,
     "orders_history": OF_BRANCH,

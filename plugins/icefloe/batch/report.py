@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from icefloe.batch.phase_record import PhaseRecord
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.checkpoint.records import BatchOutcome, CommitRecord
-from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, Document, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_NONE, Document, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Route
 from icefloe.pipeline.settings import ChangesOption
@@ -82,7 +82,7 @@ class BatchDelivery(Document):
     lag_seconds: float | None  # from the last commit to ``visible_at``; None: the batch has no commit
     seconds: float  # of the last try
     # Where a table has the batch: its branch, snapshot and token.
-    details: Annotated[Mapping[str, str], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
+    details: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,16 @@ def test_a_commit_that_a_client_sends_twice_has_landed(lake: Lake) -> None:
     assert holds(lake, "b")
 
 
+def test_a_delivery_says_where_the_batch_is_and_how_large_its_files_are(lake: Lake) -> None:
+    staged, before, sink = loaded(lake).change({0: {"word": "b"}, 1: None}), lake.files(), lake.sink()
+    part = staged.parts[0].whole(staged.parts)
+    first, again = (sink.deliver(staged.batch, sink.begin(staged.batch), part) for _ in range(2))
+    head = lake.table.metadata.current_snapshot_id
+    token = "icefloe.token: generation 1, batch 1"
+    assert first.details == again.details == {"branch": "main", "snapshot": str(head), "token": token}
+    assert first.bytes == sum(Path(file).stat().st_size for file in lake.files() - before)
+
+
 def test_a_landed_commit_keeps_its_files_if_the_look_after_it_is_refused(lake: Lake) -> None:
     history = loaded(lake)
 

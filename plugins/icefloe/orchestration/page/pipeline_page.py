@@ -135,11 +135,12 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
 
 
 def _sink(pipeline: Pipeline, status: StatusDocument) -> dict[str, Any]:
-    delivery = status.get("last_delivery")
+    delivery, sink = status.get("last_delivery"), pipeline.sink.named(pipeline=pipeline.name, table=pipeline.table)
     dead_letters = [each for each in status.get("recent") or [] if each.get("dead_letters")]
     return {
-        "type": pipeline.sink.type,
-        "path": pipeline.sink.path if delivery is None else delivery["url"],
+        "type": sink.type,
+        "mode": sink.options.get("mode"),
+        "path": sink.options.get("table", sink.path) if delivery is None else delivery["url"],
         "visible_at": None if delivery is None else delivery["visible_at"],
         "lag_seconds": None if delivery is None else delivery["lag_seconds"],
         "dead_letters": sum(each["dead_letters"] for each in dead_letters),

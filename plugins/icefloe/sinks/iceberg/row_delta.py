@@ -128,6 +128,7 @@ def _position_deletes(transaction: Transaction, rows: FoundRows, files: WrittenF
     paths = pa.repeat(pa.scalar(data_file.file_path), len(rows.positions))
     with output.create() as stream, pq.ParquetWriter(stream, _DELETES, compression="zstd") as writer:
         writer.write_batch(pa.RecordBatch.from_arrays([paths, pa.array(rows.positions)], schema=_DELETES))
+    files.note(path, len(output))
     positions = (int(rows.positions[0]), int(rows.positions[-1]))
     path_bytes = to_bytes(StringType(), data_file.file_path)
     low, high = ({_PATH_ID: path_bytes, _POSITION_ID: to_bytes(LongType(), position)} for position in positions)

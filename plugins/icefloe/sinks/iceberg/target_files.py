@@ -41,13 +41,13 @@ class WrittenFiles:
     def __init__(self) -> None:
         self._layout: object = None
         self._files: list[DataFile] = []
-        self._others: list[str] = []
+        self._others: dict[str, int] = {}
         self._io: FileIO | None = None
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files with rows."""
-        return sum(file.file_size_in_bytes for file in self._files)
+        """Bytes of all files."""
+        return sum(file.file_size_in_bytes for file in self._files) + sum(self._others.values())
 
     def of(self, transaction: Transaction, rows: Callable[[], Iterable[pa.RecordBatch]]) -> Sequence[DataFile]:
         """The files of rows, by the schema and the partitions that a transaction has by now."""
@@ -72,18 +72,19 @@ class WrittenFiles:
         written = list[DataFile]()
         for chunk in chunks(rows, transaction.table_metadata):
             new = self.write(transaction, chunk)
-            self.note(*(file.file_path for file in new))
+            for file in new:
+                self.note(file.file_path, file.file_size_in_bytes)
             written += new
         return written
 
-    def note(self, *paths: str) -> None:
-        """Files that belong to one try, such as those of deletes."""
-        self._others += paths
+    def note(self, path: str, size_bytes: int = 0) -> None:
+        """A file that belongs to one try, such as one of deletes; once more when its size is known."""
+        self._others[path] = size_bytes
 
     def discard_notes(self) -> None:
         """Delete the files of a try that was overtaken."""
         self._delete(self._others)
-        self._others = []
+        self._others = {}
 
     def discard(self) -> None:
         """Delete what no commit names."""

@@ -40,7 +40,11 @@ def test_a_sink_is_named_with_its_type_and_with_its_place_once_a_batch_was_deliv
     facts = PipelineFacts(pipeline=pipeline_from(tmp_path, "a", sink=sink))
     delivering = DagState(dag_id="a", facts=facts)
     before = pipeline_row(delivering, Found(value={}), None, now=NOW)["sink"]
-    assert (before["type"], before["path"]) == ("opensearch", "")
+    assert (before["type"], before["mode"], before["path"]) == ("opensearch", None, "")
+    mirror = {"type": "iceberg", "mode": "mirror", "table": "copies.{table}"}
+    into_table = DagState(dag_id="b", facts=PipelineFacts(pipeline=pipeline_from(tmp_path, "b", sink=mirror)))
+    named = pipeline_row(into_table, Found(value={}), None, now=NOW)["sink"]
+    assert (named["mode"], named["path"]) == ("mirror", "copies.flights")
     delivery = {"url": "https://search:9200/flights", "visible_at": NOW.isoformat(), "lag_seconds": 2.5}
     recent = [
         {"batch": 3, "rows": 1},

@@ -4,7 +4,7 @@ import { airflowLink, logPath, outsideLink, runPath } from "./airflow.js";
 import { spread, stack } from "./charts.js";
 import { h } from "./dom.js";
 import { ago, bytes, count, isKnown, seconds, short, time } from "./format.js";
-import { badge } from "./overview.js";
+import { badge, sinkInWords } from "./overview.js";
 import { ROUTES, capital, carried, counted, crumbs, duration } from "./pipeline.js";
 import { routePicture } from "./route_picture.js";
 
@@ -104,13 +104,13 @@ const smallCards = (cards) => h("dl", { class: "cards small" }, cards.filter(Boo
 function delivered(delivery) {
   const cards = [
     [capital(counted(delivery)), short(delivery.documents), delivery.repeated ? `${short(delivery.repeated)} were there already` : null],
-    ["Sent", bytes(delivery.bytes), delivery.retries ? `${short(delivery.retries)} requests again` : null],
+    delivery.bytes ? ["Sent", bytes(delivery.bytes), delivery.retries ? `${short(delivery.retries)} requests again` : null] : null,
     ["Visible after", seconds(delivery.lag_seconds), isKnown(delivery.lag_seconds) ? "from the last commit" : null],
-    ["Dead letters", short(delivery.dead_letters)],
+    counted(delivery) === "documents" ? ["Dead letters", short(delivery.dead_letters)] : null,
     delivery.refused ? ["Refused for now", short(delivery.refused), "and taken later"] : null,
     delivery.superseded ? ["Superseded", short(delivery.superseded), "by later batches"] : null,
   ];
-  const facts = [["Delivered to", `${delivery.sink} ${delivery.url}`], ["Visible at", time(delivery.visible_at)], ...Object.entries(delivery.details ?? {}).map(([name, text]) => [capital(name), text])];
+  const facts = [["Delivered to", sinkInWords({ type: delivery.sink, path: delivery.url })], ["Visible at", time(delivery.visible_at)], ...Object.entries(delivery.details ?? {}).map(([name, text]) => [capital(name), text])];
   return h(
     "section",
     {},

@@ -82,7 +82,7 @@ function group(row) {
     { scope: "row", role: "rowheader" },
     h("a", { href: `?dag_id=${encodeURIComponent(row.dag_id)}`, "data-key": `pipeline ${row.dag_id}` }, row.pipeline),
     h("span", { class: "under" }, row.table ?? row.file ?? "–"),
-    row.sink ? h("span", { class: "under place", title: row.sink.path || null }, sinkInWords(row.sink)) : null,
+    row.sink ? h("span", { class: "under place", title: row.sink.path || null }, `→ ${sinkInWords(row.sink)}`) : null,
   );
   const said = saying(row);
   return h(
@@ -94,7 +94,7 @@ function group(row) {
 }
 
 // A sink whose place a connection names is known by its type until a batch was delivered.
-const sinkInWords = ({ type, path }) => `→ ${type}${path ? ` ${path}` : ""}`;
+export const sinkInWords = ({ type, mode, path }) => [type, mode, path?.replace(new RegExp(`^${type}(ql)?://`), "")].filter(Boolean).join(" ");
 
 // A narrow window shows a pipeline as a card; the roles say that it is a row of a table all the same. It leaves out what
 // is not known.

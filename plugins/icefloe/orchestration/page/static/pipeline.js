@@ -47,7 +47,7 @@ function facts(row) {
     ["Behind", behind(row.status), [row.status.waiting_since ? h("span", { class: "under" }, `the oldest waits for ${ago(row.status.waiting_since).replace(" ago", "")}`) : null, asOf(row)]],
     ["Delivered up to", row.status.cursor_snapshot_id ?? "–", row.status.cursor_timestamp ? `commit of ${time(row.status.cursor_timestamp)}` : null],
     ["History kept", row.status.next_expiry ? keptFor(row) : row.status.cursor_snapshot_id ? "no limit" : "–", keptBy(row.status)],
-    ["Sink", row.sink?.type ?? "–", row.sink ? sinkLines(row.sink) : null],
+    ["Sink", [row.sink?.type ?? "–", row.sink?.mode].filter(Boolean).join(", "), row.sink ? sinkLines(row.sink) : null],
     ["Owner", row.status.owner ?? "nobody in particular", row.status.open_run ? `batch ${row.status.open_batch} opened by ${row.status.open_run}` : null],
     ["Schedule", row.schedule ?? "by hand", row.is_paused ? "paused" : null],
   ];
