@@ -32,6 +32,7 @@ def airflow_variables(folder: Path) -> dict[str, str]:
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
         "ICEFLOE_OWNER": "icefloe-stage",
+        "AIRFLOW_CONN_SHOP": json.dumps({"conn_type": "postgres", "host": "127.0.0.1"}),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "AIRFLOW_CONN_LAKEHOUSE": json.dumps({"conn_type": "iceberg", "extra": catalog_properties(folder)}),
     }

@@ -5,8 +5,8 @@ import { bytes, count, isKnown, percent, seconds, short } from "./format.js";
 import { counted } from "./pipeline.js";
 
 const WIDE = {
-  width: 1180, height: 236,
-  at: { plan: [6, 84], insert_only: [514, 6], shuffle_write: [248, 162], coalesce: [514, 162], shuffle_read: [780, 162], commit: [1022, 84] },
+  width: 1204, height: 236,
+  at: { plan: [6, 84], insert_only: [514, 6], shuffle_write: [248, 162], coalesce: [514, 162], shuffle_read: [780, 162], commit: [1046, 84] },
 };
 const NARROW = {
   width: 340, height: 640,
@@ -15,7 +15,7 @@ const NARROW = {
 const BOX = { width: 152, height: 68 };
 // With a sink that batches are delivered to, there is one more box before commit.
 const WITH_SINK = {
-  wide: { ...WIDE, width: 1380, at: { ...WIDE.at, deliver: [1022, 84], commit: [1222, 84] } },
+  wide: { ...WIDE, width: 1404, at: { ...WIDE.at, deliver: [1046, 84], commit: [1246, 84] } },
   narrow: { ...NARROW, height: 780, at: { ...NARROW.at, deliver: [94, 566], commit: [94, 706] } },
 };
 
