@@ -71,10 +71,10 @@ def test_a_batch_without_changes_moves_the_cursor_and_gives_consumers_no_event(l
     lake.write_pipeline("told", initial_load="from_now")
     lake.append((1, "AA"))
     assert run_dag("told").by_task["commit"] == "success"
-    assert (lake.changes(0), told("told")) == ({}, [])
+    assert (lake.changes(0), told("told"), told("told/partitions")) == ({}, [], [])
     lake.append((2, "UA"))
     assert run_dag("told").run_state == "success"
-    assert (lake.changes(1), told("told")) == ({("INSERT", 2, "UA"): 1}, [1])
+    assert (lake.changes(1), told("told"), told("told/partitions")) == ({("INSERT", 2, "UA"): 1}, [1], [1])
 
 
 def test_a_range_is_delivered_to_a_place_of_its_own(lake: Lake, run_dag: RunDag) -> None:
@@ -139,12 +139,15 @@ def test_a_commit_that_is_cleared_gives_consumers_no_second_event(
     lake: Lake, run_dag: RunDag, clear_task: ClearTask, dag_id: str
 ) -> None:
     lake.write_pipeline("once")
-    snapshot_id = lake.append((1, "AA"))
+    with lake.table.update_spec() as spec:
+        spec.add_identity("carrier")
+    snapshot_id = lake.append((1, "AA"), (2, "UA"))
     first = run_dag(dag_id, **({} if dag_id == "once" else {"up_to_snapshot_id": str(snapshot_id)}))
-    assert told(dag_id) == [0]
+    assert (told(dag_id), told(f"{dag_id}/partitions")) == ([0], [0, 0])
     before = xcoms(first.run_id)
     assert clear_task(dag_id, first.run_id, "commit") == "success"
     assert (told(dag_id), sorted(xcoms(first.run_id))) == ([0], sorted(before))
+    assert told(f"{dag_id}/partitions") == [0, 0]
 
 
 def test_a_commit_that_was_killed_before_its_end_gives_consumers_their_event(
@@ -155,9 +158,9 @@ def test_a_commit_that_was_killed_before_its_end_gives_consumers_their_event(
     with monkeypatch.context() as patched:
         patched.setattr("icefloe.orchestration.tasks.calls.send_report", mock.Mock(side_effect=OSError("killed")))
         first = run_dag("killed")
-    assert (first.by_task["commit"], told("killed")) == ("failed", [])
+    assert (first.by_task["commit"], told("killed"), told("killed/partitions")) == ("failed", [], [])
     assert clear_task("killed", first.run_id, "commit") == "success"
-    assert told("killed") == [0]
+    assert (told("killed"), told("killed/partitions")) == ([0], [0])
 
 
 def test_a_commit_that_is_cleared_after_later_batches_leaves_the_status_of_the_last_one(

@@ -1,7 +1,8 @@
 """The Python of the pages, executed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,11 +20,12 @@ READING = [block for block in claimed(Kind.PYTHON) if "read_changes" in block.te
 KEEPING = [block for block in claimed(Kind.PYTHON) if "history.expire" in block.text]
 HOLDING = [block for block in claimed(Kind.PYTHON) if "create_branch" in block.text]
 """tests/spark/test_expiry holds them to what Iceberg's expiry does."""
-WITH_DAG = [block for block in claimed(Kind.PYTHON) if "DAG(" in block.text]
+BY_PARTITION = [block for block in claimed(Kind.PYTHON) if "PartitionedAssetTimetable" in block.text]
+WITH_DAG = [block for block in claimed(Kind.PYTHON) if "DAG(" in block.text and block not in BY_PARTITION]
 
 
 def test_every_block_is_one_of_these() -> None:
-    assert {*READING, *KEEPING, *HOLDING, *WITH_DAG} == set(claimed(Kind.PYTHON))
+    assert {*READING, *KEEPING, *HOLDING, *WITH_DAG, *BY_PARTITION} == set(claimed(Kind.PYTHON))
 
 
 @pytest.mark.parametrize("block", READING, ids=str)
@@ -84,6 +86,96 @@ def test_a_dag_starts_when_changes_were_delivered_and_reads_every_batch_once(
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("file://")]
     sink = f"file://{flights.folder}/flights/changes"
     assert [line.partition(",")[0] for line in lines] == [f"{sink} 0 {{'insert': 1", f"{sink} 1 {{'insert': 2"]
+
+
+@pytest.mark.parametrize("block", BY_PARTITION, ids=str)
+def test_a_dag_runs_for_each_changed_partition_and_another_one_if_any_may_have_changed(
+    block: Block,
+    flights: Flights,
+    pipelines: None,
+    airflow_database: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    whole = block.text.replace("recompute_partition", "recompute_all").replace("schedule=changed", "schedule=ASSETS")
+    mapped = block.text.replace("recompute_partition", "recompute_carriers").replace('/partitions")', MAPPER)
+    (tmp_path / "by_partition.py").write_text(block.text)
+    (tmp_path / "whole.py").write_text(ASSETS + whole)
+    (tmp_path / "mapped.py").write_text(mapped)
+    consumers = DagBag(tmp_path, bundle_name="dags-folder")
+    assert consumers.import_errors == {}
+    bag = DagBag(airflow_environment.DAGS, bundle_name="dags-folder")
+    register(consumers, bag)
+
+    def deliver() -> dict[str, list[str | None]]:
+        assert str(bag.dags["flights"].test().state) == "success"
+        return scheduled(consumers.dags)
+
+    # Its files have no partition.
+    flights.lake.append((1, "AA"), (2, "UA"))
+    assert deliver() == {"recompute_all": [None]}
+    with flights.lake.table.update_spec() as spec:
+        spec.add_identity("carrier")
+    flights.lake.append((3, "DL"), (4, "a/b=c"), (5, "B6"))
+    by_partition = ["carrier=B6", "carrier=DL", "carrier=a%2Fb%3Dc"]
+    assert deliver() == {"recompute_partition": by_partition, "recompute_carriers": ["all"]}
+    flights.lake.replace_carrier(5, "NK")
+    assert deliver()["recompute_partition"] == ["carrier=B6", "carrier=NK"]
+    # Nothing to deliver.
+    assert deliver() == {}
+    [recompute] = consumers.dags["recompute_partition"].tasks
+    capsys.readouterr()
+    recompute.python_callable(SimpleNamespace(partition_key="carrier=B6"))
+    assert capsys.readouterr().out == "recompute carrier=B6\n"
+    monkeypatch.setattr("icefloe.batch.plan.make_plan._MOST_CHANGED_PARTITIONS", 1)
+    flights.lake.append((6, "DL"), (7, "B6"))
+    assert deliver() == {"recompute_all": [None]}
+
+
+ASSETS = 'from airflow.sdk import Asset\n\nASSETS = [Asset("icefloe://flights/partitions")]\n'
+MAPPER = '/partitions"), default_partition_mapper=__import__("airflow.sdk").sdk.FixedKeyMapper("all")'
+
+
+def register(*bags: Any) -> None:
+    """Brings DAGs into Airflow's database, where nothing is paused."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import sync_bag_to_db
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    DagBundlesManager().sync_bundles_to_db()
+    for bag in bags:
+        with create_session() as session:
+            sync_bag_to_db(bag, "dags-folder", None, session=session)
+    with create_session() as session:
+        session.query(DagModel).update({"is_paused": False})
+
+
+def scheduled(dag_ids: Iterable[str]) -> dict[str, list[str | None]]:
+    """The partitions of the runs that the scheduler makes now, by DAG."""
+    from airflow.jobs.job import Job
+    from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from airflow.utils.sqlalchemy import prohibit_commit
+
+    with create_session() as session:
+        last = max((run.id for run in session.query(DagRun)), default=0)
+    with create_session() as session:
+        job = Job()
+        session.add(job)
+        session.flush()
+        runner = SchedulerJobRunner(job)
+        with prohibit_commit(session) as guard:
+            runner._create_dagruns_for_dags(guard, session)
+    found: dict[str, list[str | None]] = {}
+    with create_session() as session:
+        for run in session.query(DagRun).filter(DagRun.id > last, DagRun.dag_id.in_(dag_ids)):
+            found.setdefault(run.dag_id, []).append(run.partition_key)
+    return {dag_id: sorted(keys, key=str) for dag_id, keys in found.items()}
 
 
 @pytest.fixture

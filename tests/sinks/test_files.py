@@ -116,6 +116,7 @@ def test_the_manifest_reads_as_documented(sink, folder):
             "counts": {"insert": 60, "delete": 0, "update_before": 0, "update_after": 0},
             "hash_sum": "00000000000000000000000000000007",
             "hash_key": "00000000000000000000000000000009",
+            "changed_partitions": None,
         },
         "parts": [
             {

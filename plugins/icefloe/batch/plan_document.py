@@ -175,6 +175,7 @@ class Plan(Document):
     num_partitions: int
     hash_partitions: int = 0  # 0 if the delivered columns show the identity
     partitions_reason: str
+    changed_partitions: tuple[str, ...] | None = ()  # paths of the table's partitions that it reads; None: any
     warnings: tuple[str, ...] = ()
     planned_at: str = ""
     crc32: Annotated[int | None, LEFT_OUT_IF_NONE] = None  # without this key; None before it is written

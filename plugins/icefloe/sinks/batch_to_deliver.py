@@ -73,6 +73,7 @@ class ProvenBatch:
             have only INSERT, and lack the steps that the destination shall not see. ``rows`` and ``counts`` leave out
             UPDATE_BEFORE of an ``upsert`` too, but count all rows of those steps.
         hash_key: key of the batch's row hashes, 128 bits.
+        changed_partitions: as in `BatchSummary`.
         cut: a digest of how the batch is divided into parts. It changes only if lost files were staged again in other
             parts: then the number of a part says nothing of its rows. Empty: not known.
         log: the steps by ordinal, each with the time at which readers first saw its end; empty if the pipeline does not
@@ -99,6 +100,7 @@ class ProvenBatch:
     defaulted: frozenset[str] = frozenset()
     changes: OutputOption = "each"
     hash_key: int
+    changed_partitions: tuple[str, ...] | None = None
     cut: str = ""
     log: tuple[Step, ...] = ()
     # Found once: sinks ask for it with each few thousand rows.

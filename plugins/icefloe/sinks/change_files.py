@@ -305,7 +305,7 @@ class FilesDelivery(ChangeFiles, Sink):
         summary = BatchSummary.of(
             messages, pipeline=batch.origin.pipeline, table=batch.origin.table, batch_number=batch.batch_number,
             after_snapshot_id=batch.after_snapshot_id, up_to_snapshot_id=batch.up_to_snapshot_id, steps=batch.steps,
-            hash_key=batch.hash_key,
+            hash_key=batch.hash_key, changed_partitions=batch.changed_partitions,
         )  # fmt: skip
         self.commit(summary, messages)
 

@@ -95,7 +95,12 @@ class CommitMessage(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSummary(Document):
-    """Summary of a whole batch; ``hash_key`` is the key of its hash sums."""
+    """Summary of a whole batch.
+
+    Attributes:
+        hash_key: the key of its hash sums.
+        changed_partitions: paths of the table's partitions that may have changes; None: any may.
+    """
 
     pipeline: str
     table: str
@@ -107,6 +112,7 @@ class BatchSummary(Document):
     counts: Mapping[str, int]
     hash_sum: Hash128
     hash_key: Hash128
+    changed_partitions: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, messages: Sequence[CommitMessage], **facts: Any) -> Self:
@@ -124,7 +130,7 @@ class BatchSummary(Document):
         """A batch without changes as its sink gets it. No snapshot id: the pipeline begins."""
         return cls.of(
             (), pipeline=pipeline, table=table, batch_number=batch_number, after_snapshot_id=snapshot_id,
-            up_to_snapshot_id=snapshot_id, steps=0, hash_key=0,
+            up_to_snapshot_id=snapshot_id, steps=0, hash_key=0, changed_partitions=(),
         )  # fmt: skip
 
 

@@ -78,7 +78,6 @@ INSTANT = 1_796_016_600_000_005
         (BucketTransform(16), LongType(), 7),
         (TruncateTransform(2), StringType(), "ab"),
         (TruncateTransform(2), BinaryType(), b"\xff"),
-        (VoidTransform(), LongType(), None),
         (IdentityTransform(), LongType(), None),
         (MonthTransform(), DateType(), None),
     ],
@@ -90,6 +89,15 @@ def test_paths_are_those_of_iceberg(transform: Any, kind: Any, value: Any) -> No
     table = partitions_table([(3, (partition_value(types[3][0], "number", value),))], {3: spec}, types)
     expected = spec.partition_to_path(Record(value), schema)
     assert table["path"].to_pylist() == [expected.replace("nan", "NaN")]
+
+
+def test_a_field_that_was_dropped_in_version_1_is_null_and_alone_it_makes_no_partition() -> None:
+    schema = Schema(NestedField(1, "x", LongType()))
+    void = PartitionField(1, 1000, VoidTransform(), "x")
+    for fields, path in (((void,), ""), ((void, PartitionField(1, 1001, BucketTransform(4), "b")), "x=null/b=3")):
+        spec = PartitionSpec(*fields)
+        found = partitions_table([(0, (None, 3)[: len(fields)])], {0: spec}, partition_types({0: spec}, [schema]))
+        assert found["path"].to_pylist() == [path]
 
 
 def test_far_years_have_paths_although_python_has_no_such_dates() -> None:

@@ -72,7 +72,7 @@ class FinishedTasks:
         return BatchSummary.of(
             self.messages, pipeline=plan.pipeline, table=plan.table, batch_number=plan.batch_number,
             after_snapshot_id=spec.after_snapshot_id, up_to_snapshot_id=spec.up_to_snapshot_id, steps=len(spec.steps),
-            hash_key=spec.hash_key,
+            hash_key=spec.hash_key, changed_partitions=plan.changed_partitions,
         )  # fmt: skip
 
     def audit(self) -> None:
@@ -190,6 +190,7 @@ def proven_batch(
         defaulted=delivered.defaulted,
         changes=output.changes,
         hash_key=batch.hash_key,
+        changed_partitions=batch.changed_partitions,
         cut=manifest.cut,
         log=tuple(step for step in steps if step.made_current_at_ms is not None),
     )

@@ -34,6 +34,8 @@ _MIN_PARTITIONS: Final = 64
 _ROWS_PER_HASH_PARTITION: Final = 1 << 20
 """At most 44 MB of hash rows, unless rows are changed several times."""
 _MAX_HASH_PARTITIONS: Final = 256
+_MOST_CHANGED_PARTITIONS: Final = 200
+"""Each is an event of Airflow and a run of every DAG that waits for it."""
 
 
 def partition_count(
@@ -95,6 +97,7 @@ def make_plan(table: LoadedTable, spec: BatchSpec, *, filter_text: str | None = 
     )
     ChangeColumns.refuse_in(shape.delivered.arrow.names, table=table.name)
     scan = ScanPlan.of(table, spec.steps, row_filter=shape.row_filter, by_row_id=shape.has_row_id)
+    changed_partitions = scan.changed_partitions(table)
     num_partitions, partitions_reason = partition_count(
         spec.partitions,
         cores=spec.cores,
@@ -130,8 +133,15 @@ def make_plan(table: LoadedTable, spec: BatchSpec, *, filter_text: str | None = 
         num_partitions=num_partitions,
         hash_partitions=hash_partition_count(scan.record_count) if needs_hash_rows else 0,
         partitions_reason=partitions_reason,
+        changed_partitions=_named(changed_partitions),
     )
-    return PlannedBatch(plan=plan, tasks=tasks, changed_partitions=scan.changed_partitions(table))
+    return PlannedBatch(plan=plan, tasks=tasks, changed_partitions=changed_partitions)
+
+
+def _named(changed_partitions: pa.Table) -> tuple[str, ...] | None:
+    """Their paths; None if one has no name, or if they are too many for documents and events."""
+    paths = tuple(dict.fromkeys(changed_partitions["path"].to_pylist()))
+    return None if "" in paths or len(paths) > _MOST_CHANGED_PARTITIONS else paths
 
 
 def _summary_row_deltas(history: History, spec: BatchSpec, scan: ScanPlan) -> tuple[int | None, ...]:

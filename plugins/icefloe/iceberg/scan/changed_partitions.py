@@ -8,7 +8,7 @@ from urllib.parse import quote_plus
 import numpy as np
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.transforms import HourTransform, MonthTransform, Transform, YearTransform
+from pyiceberg.transforms import HourTransform, MonthTransform, Transform, VoidTransform, YearTransform
 from pyiceberg.types import PrimitiveType
 
 from icefloe.iceberg.data_file import Constant, constant_from_json
@@ -59,6 +59,8 @@ def _storage(kind: PrimitiveType) -> pa.DataType:
 
 def _path(spec: PartitionSpec, types: _Types, values: Sequence[Constant]) -> str:
     """As ``PartitionSpec.partition_to_path``, for dates beyond those of Python and columns that are gone, too."""
+    if all(isinstance(part.transform, VoidTransform) for part in spec.fields):
+        return ""
     texts = map(_human_text, spec.fields, types, values)
     return "/".join(
         f"{quote_plus(part.name, safe='')}={quote_plus(text, safe='')}"

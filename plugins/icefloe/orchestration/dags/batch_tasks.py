@@ -179,7 +179,8 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
     @task(
         # Of the three ways to commit, two are skipped.
         trigger_rule=_AFTER_ROUTES,
-        inlets=[changes_alias(asset_name)],
+        # As an outlet, the asset of partitions would get an event after every commit.
+        inlets=[changes_alias(asset_name), partitions_asset(asset_name)],
         outlets=[changes_alias(asset_name)],
         multiple_outputs=_MULTIPLE_OUTPUTS,
         doc_md=TASK_PAGES["commit"],
@@ -196,6 +197,7 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
         if any(batch["counts"].values()) and not has_event(asset_name, batch, committed_before_at):
             events = get_current_context()["outlet_events"][changes_alias(asset_name)]
             events.add(changes_asset(asset_name), extra=batch)
+            _add_partitions(partitions_asset(asset_name), batch)
         return batch
 
     return commit()
@@ -210,6 +212,7 @@ _SCHEME: Final = "icefloe://"
 _BATCH: Final = ("checkpoint_uri", "backfill_id", "batch_number", "after_snapshot_id", "up_to_snapshot_id")
 _CLOCKS_DIFFER: Final = timedelta(hours=1)
 _MOST_EVENTS: Final = 1_000
+_LONGEST_KEY: Final = 250
 
 
 def changes_asset(name: str) -> Asset:
@@ -223,6 +226,26 @@ def changes_alias(name: str) -> AssetAlias:
     It is an inlet of commit too, to look for its own events; an alias as inlet starts nothing.
     """
     return AssetAlias(f"{_SCHEME}{name}")
+
+
+def partitions_asset(name: str) -> Asset:
+    """The asset ``Asset("icefloe://<name>/partitions")``, with an event for each changed partition of a batch.
+
+    An asset of its own: Airflow starts nothing but DAGs with a `PartitionedAssetTimetable` after an event with a
+    partition, and only other DAGs after one without.
+    """
+    return Asset(f"{_SCHEME}{name}/partitions")
+
+
+def _add_partitions(asset: Asset, batch: CommittedBatch) -> None:
+    """Adds an event for each changed partition, or one without if not all of them have a key."""
+    context, keys = get_current_context(), batch["changed_partitions"] or []
+    # Airflow keeps events of the outlets that the task has at its end.
+    context["task"].outlets = [*context["task"].outlets, asset]
+    events = context["outlet_events"][asset]
+    events.extra = {name: value for name, value in batch.items() if name != "changed_partitions"}
+    if all(len(key) <= _LONGEST_KEY for key in keys):
+        events.add_partitions(keys)
 
 
 def has_event(name: str, batch: CommittedBatch, committed_before_at: str | None) -> bool:

@@ -170,6 +170,7 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch,
         "sink": "files" if report.delivery is None else report.delivery.sink,
         "sink_path": plan_result["sink_path"],
         "delivery": None if report.delivery is None else asdict(report.delivery),
+        "changed_partitions": None if report.batch.changed_partitions is None else [*report.batch.changed_partitions],
     }
     return batch, committed_before_at
 

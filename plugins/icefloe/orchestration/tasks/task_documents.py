@@ -52,6 +52,7 @@ class CommittedBatch(TypedDict):
     Attributes:
         sink_path: the folder of the batch's files: the files sink, or where the batch is staged.
         delivery: what the sink took; None if the files are the sink.
+        changed_partitions: paths of the table's partitions that may have changes; None: any may.
     """
 
     batch_number: int
@@ -65,6 +66,7 @@ class CommittedBatch(TypedDict):
     sink: str
     sink_path: object
     delivery: dict[str, object] | None
+    changed_partitions: list[str] | None
 
 
 def given_by_plan(found: PlanResult | None) -> PlanResult:
