@@ -17,7 +17,7 @@ from pyiceberg.manifest import (
     ManifestWriterV2,
     write_manifest_list,
 )
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import StaticTable
 from pyiceberg.typedef import Record
@@ -43,14 +43,16 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 
 class MadeUpTable:
-    """An unpartitioned table whose snapshots are appended one after another.
+    """A table whose snapshots are appended one after another.
 
     Args:
         folder: place of the table; its files need not exist if nothing reads them.
+        spec: its only partition spec.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC) -> None:
         self._folder = folder
+        self._spec = spec
         self._io = PyArrowFileIO()
         self._manifests: list[ManifestFile] = []
         self._snapshots: list[dict[str, Any]] = []
@@ -104,7 +106,7 @@ class MadeUpTable:
             "current-schema-id": 0,
             "schemas": [json.loads(SCHEMA.model_dump_json()) | {"schema-id": 0}],
             "default-spec-id": 0,
-            "partition-specs": [{"spec-id": 0, "fields": []}],
+            "partition-specs": [json.loads(self._spec.model_dump_json())],
             "last-partition-id": 999,
             "default-sort-order-id": 0,
             "sort-orders": [{"order-id": 0, "fields": []}],
@@ -125,7 +127,7 @@ class MadeUpTable:
         kind = ManifestWriterV2 if files[0].content == DataFileContent.DATA else _DeleteManifestWriter
         output = self._io.new_output(self._place(f"manifest-{number}-{start}.avro"))
         snapshot_id = _FIRST_SNAPSHOT + number
-        with kind(UNPARTITIONED_PARTITION_SPEC, SCHEMA, output, snapshot_id, "deflate") as writer:
+        with kind(self._spec, SCHEMA, output, snapshot_id, "deflate") as writer:
             for file in files:
                 writer.add(
                     ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file)
@@ -136,7 +138,9 @@ class MadeUpTable:
         return (self._folder / "metadata" / name).as_uri()
 
     @staticmethod
-    def file(path: Path, *, rows: int, ids: tuple[int, int], is_delete: bool = False) -> DataFile:
+    def file(
+        path: Path, *, rows: int, ids: tuple[int, int], is_delete: bool = False, partition: Record | None = None
+    ) -> DataFile:
         """A Parquet data file or, of the key ``id``, an equality delete file.
 
         Args:
@@ -144,13 +148,14 @@ class MadeUpTable:
             rows: number of its rows.
             ids: least and greatest id.
             is_delete: True if its ids are deleted.
+            partition: values of the spec's fields; None: it has none.
         """
         bounds = [value.to_bytes(8, "little", signed=True) for value in ids]
         return DataFile.from_args(
             content=DataFileContent.EQUALITY_DELETES if is_delete else DataFileContent.DATA,
             file_path=path.as_uri(),
             file_format=FileFormat.PARQUET,
-            partition=Record(),
+            partition=partition or Record(),
             record_count=rows,
             file_size_in_bytes=path.stat().st_size if path.exists() else 10 * rows,
             value_counts={1: rows},
