@@ -1,5 +1,6 @@
 """Targets of format version 3, which Spark writes, and a catalog with a server commits."""
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +11,9 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.branch_sink import WritableBranch
 from icefloe.sinks.iceberg.mirror import MirrorSink
 from icefloe.sinks.iceberg.target import TargetTable
-from icefloe.testing.staged_history import OTHER
-from spark.test_spark_sink import Append, Follower, Merge, TestMergeArrives
+from icefloe.testing.staged_history import FLIGHTS, OTHER
+from spark import test_spark_sink
+from spark.test_spark_sink import Append, Follower, Merge
 from support.spark.served_catalog import ServedCatalog
 from support.spark.spark_table import CreateTable, SparkTable
 
@@ -57,6 +59,35 @@ def test_a_mirror_follows_and_rows_keep_their_ids(create_table: CreateTable, mod
     assert metadata.next_row_id == (last.first_row_id or 0) + (last.added_rows or 0) >= 12
 
 
+class WholeRows(Merge):
+    def __init__(self, target: TargetTable, name: str) -> None:
+        super().__init__(target, name)
+        self.takes_whole_rows = True
+
+
+@pytest.mark.extended
+def test_of_equal_rows_as_many_leave_as_were_removed(create_table: CreateTable) -> None:
+    table = create_table("word string, number double", mode="merge-on-read", format_version=3)
+    to = Follower(table, WholeRows, catalog=ServedCatalog(table.lab))
+    to.history.hidden, to.history.identity = ("id",), ()
+    to.history.schema = pa.schema([*FLIGHTS.remove(2), ("number", pa.float64())])
+    rows = [("a", 0.0), ("a", 0.0), ("a", -0.0), (None, None), (None, None), ("b", math.nan), ("b", math.nan)]
+    to.process.run(*to.history.load({key: {"word": word, "number": n} for key, (word, n) in enumerate(rows)}))
+    new = {"word": None, "number": -0.0}
+    for steps in (
+        ({1: None, 2: None, 3: None, 5: None, 20: new, 21: new}, {30: new}, {30: None}),
+        ({0: None, 40: {"word": "a", "number": -0.0}},),
+    ):
+        to.process.run(to.history.change(*steps))
+        table.sql("REFRESH TABLE {table}")
+        found = table.sql("SELECT word, number FROM {table}").to_pylist()
+        expected = [{name: row[name] for name in ("word", "number")} for row in to.history.rows.values()]
+        assert sorted(map(str, found)) == sorted(map(str, expected))
+    table.sql("DELETE FROM {table} WHERE word = 'b'")
+    with pytest.raises(TerminalError, match="removes 1 rows, and 0 of them are there"):
+        to.process.run(to.history.change({6: None}))
+
+
 def test_a_target_may_be_upgraded_between_two_batches(create_table: CreateTable) -> None:
     table = create_table(COLUMNS, mode="merge-on-read")
     to = served(table, lambda target, _name: MirrorSink(target))
@@ -89,7 +120,7 @@ def test_of_two_owners_only_the_later_one_lands(create_table: CreateTable) -> No
 
 
 @pytest.mark.extended
-class TestMergeArrivesInVersion3(TestMergeArrives):
+class TestMergeArrivesInVersion3(test_spark_sink.TestMergeArrives):
     def new_destination(self) -> str:
         table = self.create_table("id bigint", mode="merge-on-read", format_version=3)
         self.names[table.identifier], self.catalog = table.name, ServedCatalog(table.lab)

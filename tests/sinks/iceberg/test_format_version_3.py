@@ -38,10 +38,14 @@ def test_it_is_written_by_spark_under_the_name_of_its_catalog(lake: Lake, mode: 
     assert (sink.needs_spark, sink._table, sink.url) == (True, "`lake`.`changes`.`flights`", f"iceberg://lake/{NAME}")
 
 
-@pytest.mark.parametrize("keys", [{"mode": "history"}, {"mode": "mirror", "identity": "rows"}])
-def test_modes_that_spark_does_not_write_are_refused(lake: Lake, keys: dict[str, str]) -> None:
-    with pytest.raises(TerminalError, match="has format version 3, which takes mode: changelog, and mode: mirror by k"):
-        opened(lake, **keys)
+def test_whole_rows_are_compared_if_the_pipeline_says_so(lake: Lake) -> None:
+    assert opened(lake, mode="mirror", identity="rows").takes_whole_rows
+    assert not opened(lake, mode="mirror").takes_whole_rows
+
+
+def test_a_history_is_refused(lake: Lake) -> None:
+    with pytest.raises(TerminalError, match="has format version 3, and a history is written by PyIceberg"):
+        opened(lake, mode="history")
 
 
 def test_a_catalog_whose_metadata_pyiceberg_writes_is_refused(lake: Lake) -> None:

@@ -47,16 +47,17 @@ def open_iceberg_sink(
     target = TargetTable(catalog, checked.table)
     table = target.find()
     if table is not None and not writes_snapshots(table.metadata):
-        if checked.mode == "history" or checked.identity == "rows":
-            version = table.metadata.format_version
+        if checked.mode == "history":
             raise TerminalError(
-                f"{target.url} has format version {version}, which takes mode: changelog, and mode: mirror by key: "
-                "name a table of format version 2",
+                f"{target.url} has format version {table.metadata.format_version}, and a history is written by "
+                "PyIceberg, which writes version 2: name a table of that version",
                 key="sink.table",
             )
         mode, name = _SPARK_MODES[checked.mode], f"{catalog.name}.{checked.table}"
         by_spark = {"mode": mode, "table": name, "catalog": checked.catalog}
-        return open_sink({"type": "spark", "options": by_spark}, connection=connection, open_store=open_store)
+        sink = open_sink({"type": "spark", "options": by_spark}, connection=connection, open_store=open_store)
+        sink.takes_whole_rows = checked.identity == "rows"
+        return sink
     if checked.mode == "history":
         return HistorySink(target, track=checked.track, untracked=checked.untracked)
     if checked.mode == "mirror":

@@ -107,6 +107,7 @@ def spark_errors(doing: str) -> Iterator[None]:
     except (
         spark.AnalysisException, spark.ArithmeticException, spark.DateTimeException, spark.IllegalArgumentException,
         spark.NumberFormatException, spark.PySparkTypeError, spark.SparkRuntimeException,
+        spark.UnsupportedOperationException,
     ) as cause:  # fmt: skip
         raise TerminalError(
             f"Spark cannot {doing}: {one_line(cause)}; correct the sink, the columns or spark.conf"

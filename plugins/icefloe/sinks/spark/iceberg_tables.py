@@ -1,6 +1,7 @@
 """Iceberg tables that Spark writes on a branch, each batch exactly once."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from icefloe.errors import TerminalError
@@ -89,8 +90,11 @@ class MergeSink(SparkBranch, MirrorBranch):
 
     def _refuse_batch(self, batch: ProvenBatch) -> None:
         super()._refuse_batch(batch)
-        refuse_hidden_key(batch, place=self.url)
+        if not self.takes_whole_rows:
+            refuse_hidden_key(batch, place=self.url)
 
     def _bring(self, view: ChangesView, target: str, branch: WritableBranch, batch: ProvenBatch) -> None:
         merge = NetMerge.of(batch, branch.bounded)
+        if self.takes_whole_rows:
+            merge = replace(merge, keys=())
         merge_changes(view, merge, batch, target=target, columns=branch.columns, place=self.url)

@@ -13,6 +13,8 @@ from icefloe.sinks.spark.changes_view import VIEW, sql_name
 MOST_RANGES: Final = 100
 """Iceberg reads no bounds of longer lists; as ranges of a key they rule files out."""
 NET: Final = "icefloe_net"
+GONE: Final = "icefloe_gone"
+_FILE, _POSITION = "_icefloe_file", "_icefloe_position"
 _CHANGES: Final = f"{VIEW} _icefloe_c"
 """By another name, so that `changes`.`id` is a field of a column called so, and no column of the view."""
 _WAS, _IS, _TURN, _SUM = "_icefloe_was", "_icefloe_is", "_icefloe_turn", "_icefloe_sum"
@@ -125,6 +127,43 @@ class NetMerge:
             WHEN NOT MATCHED AND c.{_IS} THEN
               INSERT ({", ".join(map(sql_name, values))}) VALUES ({", ".join(values.values())})"""  # noqa: S608
 
+    def whole_rows(self, schema: pa.Schema) -> str:
+        """The query of the view `NET` if rows have no key: each row that a batch removes or adds, and how often."""
+        columns = ", ".join(f"any_value({sql_name(name)}) AS {sql_name(name)}" for name in self.shown)
+        return f"""
+            SELECT {columns}, CAST(sum(IF({_AFTER}, 1, -1)) AS INT) AS {_SUM}
+            FROM {_CHANGES} GROUP BY {", ".join(_values(schema))} HAVING {_SUM} <> 0"""  # noqa: S608
+
+    def removed_rows(self, target: str, conditions: Sequence[str], schema: pa.Schema) -> str:
+        """The query of the view `GONE`: the places of rows that leave, of equal ones as many as were removed."""
+        on = " AND ".join(f"{t} <=> {c}" for t, c in zip(_values(schema, "t."), _values(schema, "c."), strict=True))
+        order = f"PARTITION BY {', '.join(_values(schema, 'c.'))} ORDER BY t._file, t._pos"
+        return f"""
+            SELECT * FROM (
+              SELECT t._file AS {_FILE}, t._pos AS {_POSITION}, c.{_SUM}, row_number() OVER ({order}) AS {_TURN}
+              FROM {target} t JOIN {NET} c ON {" AND ".join([on, f"c.{_SUM} < 0", *conditions])}
+            ) WHERE {_TURN} <= -{_SUM}"""  # noqa: S608
+
+    @property
+    def removed_counts(self) -> str:
+        """A query for the number of rows that leave, and of those that were found."""
+        expected = f"SELECT -coalesce(sum({_SUM}), 0) FROM {NET} WHERE {_SUM} < 0"  # noqa: S608
+        return f"SELECT ({expected}), (SELECT count(*) FROM {GONE})"  # noqa: S608
+
+    def merge_rows(self, target: str, conditions: Sequence[str]) -> str:
+        """The statement by which whole rows leave and enter."""
+        names = ", ".join(map(sql_name, self.shown))
+        on = [f"t._file = c.{_FILE}", f"t._pos = c.{_POSITION}", *conditions]
+        return f"""
+            MERGE INTO {target} t USING (
+              SELECT {_FILE}, {_POSITION}, {", ".join(f"NULL AS {sql_name(name)}" for name in self.shown)} FROM {GONE}
+              UNION ALL
+              SELECT NULL, NULL, {names} FROM (SELECT *, explode(sequence(1, {_SUM})) FROM {NET} WHERE {_SUM} > 0)
+            ) c ON {" AND ".join(on)}
+            WHEN MATCHED THEN DELETE
+            WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({", ".join(f"c.{sql_name(name)}" for name in self.shown)})
+            """  # noqa: S608
+
     def load(self, target: str) -> str:
         """The statement of a load into Delta, which takes the fields of structs by name in a MERGE alone."""
         names = ", ".join(map(sql_name, self.shown))
@@ -152,6 +191,12 @@ class NetMerge:
 
     def _literal(self, column: str, value: int) -> str:
         return _EXACT[self.kinds[column]][1].format(f"CAST('{value}' AS BIGINT)")
+
+
+def _values(schema: pa.Schema, prefix: str = "") -> list[str]:
+    """The columns as they are compared: Spark takes 0.0 and -0.0 for one number."""
+    names = [(f"{prefix}{sql_name(each.name)}", pa.types.is_floating(each.type)) for each in schema]
+    return [f"CAST({name} AS STRING)" if is_float else name for name, is_float in names]
 
 
 def _kind(kind: pa.DataType) -> str | None:

@@ -6,7 +6,7 @@ from typing import Final
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths
 from icefloe.sinks.spark.changes_view import ChangesView
-from icefloe.sinks.spark.net_merge import NET, NetMerge
+from icefloe.sinks.spark.net_merge import GONE, NET, NetMerge
 
 _SHOWN_CHARACTERS: Final = 100
 
@@ -46,24 +46,38 @@ def merge_changes(
     Raises:
         TerminalError: keys are null or have several rows, or the table has drifted from the source.
     """
-    _refuse_key(view, merge.null_key, batch, "has a row whose key is null", place)
+    if merge.keys:
+        _refuse_key(view, merge.null_key, batch, "has a row whose key is null", place)
     if batch.is_load:
         view.run(merge.load(target) if loads_by_merge else merge.insert(target), doing=f"load {place}")
         return
-    view.session.sql(merge.net).createOrReplaceTempView(NET)
-    _refuse_key(view, merge.crowded_key, batch, "gives several rows to a key", place)
+    net = merge.net if merge.keys else merge.whole_rows(batch.shown_schema)
+    view.session.sql(net).createOrReplaceTempView(NET)
+    if merge.keys:
+        _refuse_key(view, merge.crowded_key, batch, "gives several rows to a key", place)
     within = []
     for column in merge.kinds:
         [extent] = view.rows(merge.extent(column))
         within.append(merge.within(column, extent, [tuple(gap) for gap in view.rows(merge.gaps(column))]))
+    if not merge.keys:
+        gone = merge.removed_rows(target, within, batch.shown_schema)
+        view.session.sql(gone).createOrReplaceTempView(GONE)
+        [(expected, found)] = view.rows(merge.removed_counts, doing=f"look for the removed rows of {place}")
+        if expected != found:
+            raise _drifted(batch, place, f"removes {expected} rows, and {found} of them are there")
+        view.run(merge.merge_rows(target, within), doing=f"merge into {place}")
+        return
     # With the same conditions as the MERGE: rows that they wrongly rule out are not found here.
     for row in view.rows(merge.drifted_key(target, within), doing=f"look for the changed rows of {place}"):
-        raise TerminalError(
-            f"{place} has drifted from table {batch.origin.table}: batch {batch.batch_number} expects another number "
-            f"of rows of the key {_shown(row)}: something else writes to it; stop that, then run `icefloe reset "
-            f"{batch.origin.pipeline}`, which loads the table again"
-        )
+        raise _drifted(batch, place, f"expects another number of rows of the key {_shown(row)}")
     view.run(merge.merge(target, within, columns), doing=f"merge into {place}")
+
+
+def _drifted(batch: ProvenBatch, place: str, found: str) -> TerminalError:
+    return TerminalError(
+        f"{place} has drifted from table {batch.origin.table}: batch {batch.batch_number} {found}: something else "
+        f"writes to it; stop that, then run `icefloe reset {batch.origin.pipeline}`, which loads the table again"
+    )
 
 
 def _refuse_key(view: ChangesView, query: str, batch: ProvenBatch, fault: str, place: str) -> None:
