@@ -6,12 +6,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
+from support.servers.rest_catalog import RestCatalog
 from support.spark.spark_lab import sqlite_conf
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.extended]
@@ -26,12 +28,11 @@ def flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flights:
     return Flights.entered(tmp_path, monkeypatch)
 
 
-def run(flights: Flights, sink: dict[str, Any]) -> None:
+def run(flights: Flights, sink: dict[str, Any], **conf: str) -> None:
     path = flights.write_pipeline("flights", sink=sink)
     keys = yaml.safe_load(path.read_text())
-    path.write_text(
-        yaml.safe_dump({**keys, "engine": "auto", "spark": {"conf": sqlite_conf("lakehouse", flights.folder)}})
-    )
+    conf = {**sqlite_conf("lakehouse", flights.folder), **conf}
+    path.write_text(yaml.safe_dump({**keys, "engine": "auto", "spark": {"conf": conf}}))
     done = icefloe("run", "flights", "--json")
     assert done.code == 0, done.err
 
@@ -80,3 +81,25 @@ def test_changes_are_appended_to_files_by_the_options_of_the_page(carriers: Flig
     assert pq.read_table(carriers.folder / "appended").num_rows == 3
     refused = icefloe("verify", "flights")
     assert (refused.code, "is read by Spark alone" in refused.err) == (65, True), refused.err
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("mode", "rows_after"), [("mirror", 3), ("changelog", 5)])
+def test_a_table_of_format_version_3_in_a_rest_catalog_is_written_and_verified(
+    carriers: Flights, monkeypatch: pytest.MonkeyPatch, mode: str, rows_after: int
+) -> None:
+    with RestCatalog(folder=carriers.folder / "rest", warehouse=f"file://{carriers.folder}/mirrors") as server:
+        monkeypatch.setenv("PYICEBERG_CATALOG__MIRRORS__URI", server.uri)
+        catalog = load_catalog("mirrors", uri=server.uri)
+        catalog.create_namespace("changes")
+        catalog.create_table("changes.flights", Schema(), properties={"format-version": "3"})
+        sink = {"type": "iceberg", "catalog": "mirrors", "table": "changes.flights", "mode": mode}
+        name = "spark.sql.catalog.mirrors"
+        conf = {name: "org.apache.iceberg.spark.SparkCatalog", f"{name}.type": "rest", f"{name}.uri": server.uri}
+        run(carriers, sink, **conf)
+        carriers.lake.replace_carrier(3, "UA")
+        run(carriers, sink, **conf)
+        found = catalog.load_table("changes.flights")
+        assert (found.format_version, found.scan().to_arrow().num_rows) == (3, rows_after)
+        verified = icefloe("verify", "flights")
+        assert verified.code == 0, verified.err
