@@ -1,26 +1,17 @@
 """The changes of a table, and its changed partitions, in Python: no Airflow, no Spark."""
 
-import logging
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
 
 import pyarrow as pa
 
 from icefloe.batch.changelog_scan import ChangelogScan
-from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.engines.local import LocalEngine
-from icefloe.errors import UsageError
-from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.scan_tasks import ScanPlan
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.settings import ChangesOption, CommitGroupsOption
 
 __all__ = ["read_changed_partitions", "read_changes"]
-
-logger = logging.getLogger(__name__)
-
-_OPTIONS: Final = {"changes": ("each", "net"), "commit_groups": ("fuse", "split")}
 
 
 def read_changes(
@@ -66,35 +57,21 @@ def read_changes(
         TerminalError: the range cannot be read; while reading, a file is damaged or an audit fails.
         NotBuiltError: a column or a data file that this release cannot read.
     """
-    loaded = _loaded("read_changes", table)
-    if filter is not None and not isinstance(filter, str):
-        raise UsageError(f"filter must be a text such as \"status = 'open' and amount > 10\", not {filter!r}")
-    for name, names in (("identifier_columns", identifier_columns), ("columns", columns)):
-        is_list = isinstance(names, Sequence) and all(isinstance(each, str) for each in names)
-        if names is not None and (isinstance(names, str) or not is_list):
-            raise UsageError(f"{name} must be a list of column names, such as ['id', 'at'], not {names!r}")
-    options = {"changes": changes, "commit_groups": commit_groups}
-    for name, option in options.items():
-        if option not in _OPTIONS[name]:
-            raise UsageError(f"read_changes({name}={option!r}) is unknown: expected {' or '.join(_OPTIONS[name])}")
-    request = RequestedRange(
+    engine = LocalEngine()
+    scan = ChangelogScan.requested(
+        table,
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=up_to_snapshot_id,
         after_timestamp=after_timestamp,
         up_to_timestamp=up_to_timestamp,
-    )
-    engine = LocalEngine()
-    scan = ChangelogScan.of(
-        loaded,
-        plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups),
         identifier_columns=identifier_columns,
         changes=changes,
+        commit_groups=commit_groups,
         columns=columns,
-        filter_text=filter,
+        filter=filter,
+        branch=branch,
         cores=engine.threads,
     )
-    for warning in scan.warnings:
-        logger.warning("%s", warning)
     return pa.RecordBatchReader.from_batches(scan.schema, scan.read(engine))
 
 
@@ -123,21 +100,15 @@ def read_changed_partitions(
         UsageError: an argument of another type, or a range that ends before it begins.
         TerminalError: the range cannot be read.
     """
-    loaded = _loaded("read_changed_partitions", table)
-    request = RequestedRange(
+    # Which snapshots one commit published does not matter here, and takes a metadata file for each of them to find out.
+    loaded, snapshots = ChangelogScan.requested_range(
+        "read_changed_partitions",
+        table,
+        branch,
+        "split",
         after_snapshot_id=after_snapshot_id,
         up_to_snapshot_id=up_to_snapshot_id,
         after_timestamp=after_timestamp,
         up_to_timestamp=up_to_timestamp,
     )
-    # Which snapshots one commit published does not matter here, and takes a metadata file for each of them to find out.
-    snapshots = plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups="split")
-    for warning in snapshots.warnings:
-        logger.warning("%s", warning)
     return ScanPlan.of(loaded, snapshots.steps).changed_partitions(loaded)
-
-
-def _loaded(function: str, table: Table) -> LoadedTable:
-    if not isinstance(table, Table):
-        raise UsageError(f"{function} takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
-    return LoadedTable(table)

@@ -24,6 +24,8 @@ Read in this order:
 - `verify`: the changes replayed, compared with the table
 - `upkeep`: the ways out of a stuck pipeline, and the sweep
 - `changelog_scan`: the changes of a range for one reader
+- `distributed_scan`: the same as tasks for an engine with a shuffle of its own
+- `parcels`: blocks as rows of that shuffle
 - `phases`: hands the tasks of a phase to an engine
 - `staged_changes`: changes become parts of the sink
 - `plan_document`: a plan's header and map tasks, and the keys of all documents of a batch

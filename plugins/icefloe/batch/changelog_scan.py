@@ -1,18 +1,21 @@
 """The changes of a range of snapshots for one reader: a batch without checkpoint and sink."""
 
+import logging
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
+from icefloe.batch.distributed_scan import MEMORY_BYTES, DistributedScan
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import inserted_rows
 from icefloe.batch.open.column_policies import choose_identity, has_row_ids
+from icefloe.batch.open.next_range import RequestedRange, plan_request
 from icefloe.batch.phase_record import Engine, PhaseTally
 from icefloe.batch.plan.make_plan import PlannedBatch, make_plan
 from icefloe.batch.plan_document import put_map_tasks, tasks_key
@@ -23,17 +26,21 @@ from icefloe.batch.staged_changes import StagedChanges
 from icefloe.changes.columns import ChangeColumns
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.errors import UsageError
 from icefloe.flow import Route
 from icefloe.iceberg.catalog.file_io import FileIO
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.pipeline.settings import ChangesOption
+from icefloe.iceberg.table import Table
+from icefloe.pipeline.settings import ChangesOption, CommitGroupsOption
 from icefloe.storage.location import open_store
 
 __all__ = ["ChangelogScan"]
 
-_MEMORY_BYTES: Final = 2**30
+logger = logging.getLogger(__name__)
+
+_OPTIONS: Final = {"changes": ("each", "net"), "commit_groups": ("fuse", "split")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +50,55 @@ class ChangelogScan:
     io: FileIO
     planned: PlannedBatch
     schema: pa.Schema
-    warnings: tuple[str, ...]  # sentences for the reader about the range
+
+    @classmethod
+    def requested(
+        cls,
+        table: Table,
+        *,
+        cores: int,
+        branch: str = "main",
+        identifier_columns: Sequence[str] | None = None,
+        changes: ChangesOption = "each",
+        commit_groups: CommitGroupsOption = "fuse",
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,  # noqa: A002 - the name is the interface's
+        **bounds: Any,
+    ) -> Self:
+        """Plans a range; see `icefloe.api.read_changes`. The bounds are those of a `RequestedRange`."""
+        if filter is not None and not isinstance(filter, str):
+            raise UsageError(f"filter must be a text such as \"status = 'open' and amount > 10\", not {filter!r}")
+        for name, names in (("identifier_columns", identifier_columns), ("columns", columns)):
+            is_list = isinstance(names, Sequence) and all(isinstance(each, str) for each in names)
+            if names is not None and (isinstance(names, str) or not is_list):
+                raise UsageError(f"{name} must be a list of column names, such as ['id', 'at'], not {names!r}")
+        options = {"changes": changes, "commit_groups": commit_groups}
+        for name, option in options.items():
+            if option not in _OPTIONS[name]:
+                raise UsageError(f"read_changes({name}={option!r}) is unknown: expected {' or '.join(_OPTIONS[name])}")
+        loaded, snapshots = cls.requested_range("read_changes", table, branch, commit_groups, **bounds)
+        return cls.of(
+            loaded,
+            snapshots,
+            identifier_columns=identifier_columns,
+            changes=changes,
+            columns=columns,
+            filter_text=filter,
+            cores=cores,
+        )
+
+    @staticmethod
+    def requested_range(
+        function: str, table: Table, branch: str, commit_groups: CommitGroupsOption, **bounds: Any
+    ) -> tuple[LoadedTable, SnapshotRange]:
+        """The range that a caller of a function asks for; says in the log what is odd about it."""
+        if not isinstance(table, Table):
+            raise UsageError(f"{function} takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
+        loaded, request = LoadedTable(table), RequestedRange(**bounds)
+        snapshots = plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
+        for warning in snapshots.warnings:
+            logger.warning("%s", warning)
+        return loaded, snapshots
 
     @classmethod
     def of(
@@ -57,7 +112,7 @@ class ChangelogScan:
         filter_text: str | None,
         cores: int,
     ) -> Self:
-        """Plans a range; see `icefloe.api.read_changes`."""
+        """Plans a range."""
         schema = TableSchema.at(
             loaded.metadata, snapshots.up_to_snapshot_id, after_snapshot_id=snapshots.after_snapshot_id
         )
@@ -80,8 +135,12 @@ class ChangelogScan:
             io=loaded.io,
             planned=make_plan(loaded, spec, filter_text=filter_text),
             schema=ChangeColumns.schema(delivered.arrow, with_batch=False),
-            warnings=snapshots.warnings,
         )
+
+    @property
+    def tasks(self) -> DistributedScan:
+        """The same for an engine with a shuffle of its own."""
+        return DistributedScan.of(self.planned, self.io)
 
     def read(self, engine: Engine) -> Iterator[pa.RecordBatch]:
         """Yields changes as they come, and removes the map outputs at the end. The engine is this machine's."""
@@ -90,7 +149,7 @@ class ChangelogScan:
             folder = BatchFolder(
                 plan=plan,
                 store=open_store(Path(path).as_uri()),
-                memory_bytes=_MEMORY_BYTES,
+                memory_bytes=MEMORY_BYTES,
                 filter_text=plan.spec.filter,
             )
             put_map_tasks(folder.store, self.planned.tasks, key=tasks_key(plan.map_task_digests))

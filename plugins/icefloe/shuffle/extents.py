@@ -63,6 +63,31 @@ class RangeExtents:
     blocks: NDArray[Any]
     ordinals: tuple[OrdinalSums, ...]
 
+    @classmethod
+    def of_file(
+        cls,
+        key: str,
+        partition: int,
+        *,
+        blocks: Iterable[tuple[int, int, int, int, int, int]],
+        ordinals: Iterable[OrdinalSums],
+    ) -> Self:
+        """A partition whose blocks are in one file.
+
+        Args:
+            blocks: map id, CRC-32, offset, length, rows, and the largest bytes of a block uncompressed.
+            ordinals: sums of all blocks; equal ordinals add up.
+        """
+        found = list(blocks)
+        return cls(
+            range_id=partition,
+            start=partition,
+            stop=partition + 1,
+            files=[ShuffledFile(map_id, 0, key, at + length, largest) for map_id, _, at, length, _, largest in found],
+            blocks=np.array([(place, partition, *block[1:5]) for place, block in enumerate(found)], BLOCK),
+            ordinals=tuple(ordinals),
+        )
+
     @property
     def rows(self) -> int:
         """Rows of the range."""

@@ -39,7 +39,7 @@ from icefloe.storage.local_folders import on_local_disk, task_folder
 from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 
-__all__ = ["write_moves"]
+__all__ = ["found_moves", "hash_rows", "write_moves"]
 
 logger = logging.getLogger(__name__)
 
@@ -70,11 +70,7 @@ def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
     extents, coalesce_plan = BatchExtents(folder, epoch).of(range_id), load_coalesce_plan(folder)
     rows = extents.rows
     with ExitStack() as owned:
-        found = owned.enter_context(
-            matched_rows(
-                _pieces(folder, extents), rows=rows, coalesce_plan=coalesce_plan, memory_bytes=folder.memory_bytes
-            )
-        )
+        found = owned.enter_context(found_moves(folder, extents, coalesce_plan))
         with on_local_disk(_CANNOT_KEEP):
             path = owned.enter_context(task_folder("moves")) / "moves"
             write_moves_file(path, found, num_ranges=len(coalesce_plan.ranges))
@@ -83,7 +79,15 @@ def write_moves(folder: BatchFolder, range_id: int, *, epoch: int) -> None:
     logger.info("hash range %d: %d of %d rows changed their identity only", range_id, cancelled, rows)
 
 
-def _pieces(folder: BatchFolder, extents: RangeExtents) -> Iterator[HashRows]:
+@contextmanager
+def found_moves(folder: BatchFolder, extents: RangeExtents, coalesce_plan: CoalescePlan) -> Iterator[SpilledRows]:
+    """The rows of a hash range that cancel, by reduce range; on local disk until the context ends."""
+    pieces, rows = hash_rows(folder, extents), extents.rows
+    with matched_rows(pieces, rows=rows, coalesce_plan=coalesce_plan, memory_bytes=folder.memory_bytes) as found:
+        yield found
+
+
+def hash_rows(folder: BatchFolder, extents: RangeExtents) -> Iterator[HashRows]:
     """Proven to be all hash rows of the range after the last."""
     sums = Sums()
     blocks = fetch_blocks(

@@ -23,10 +23,11 @@ from icefloe.changes.identity_moves import combined_hashes
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.changes.updates import net_changes, pair_updates
 from icefloe.shuffle.blocks import BlockRows, HashRows
+from icefloe.shuffle.extents import RangeExtents
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.requests import Requests
 
-__all__ = ["range_changes", "read_range"]
+__all__ = ["changes_of_rows", "range_changes", "read_range"]
 
 logger = logging.getLogger(__name__)
 
@@ -74,11 +75,17 @@ def range_changes(
     Raises:
         CorruptMapOutputError: names the map output to make again.
     """
-    extents = batch_extents.of(range_id)
+    return changes_of_rows(folder, batch_extents.of(range_id), load_moves(folder, batch_extents, range_id), staged)
+
+
+def changes_of_rows(
+    folder: BatchFolder, extents: RangeExtents, moves: Iterable[HashRows], staged: StagedChanges
+) -> Iterator[pa.RecordBatch]:
+    """`range_changes` of blocks and moves that are at hand."""
     expected = Sums(extents.ordinals)
     num_partitions = folder.plan.num_partitions
     with CancelledRows(extents, num_partitions=num_partitions, memory_bytes=folder.memory_bytes) as cancelled:
-        for some in load_moves(folder, batch_extents, range_id):
+        for some in moves:
             expected.add_rows(some.row_hashes, some.change_ordinals, some.weights)
             cancelled.add(some)
         changes = GroupChanges(folder, staged, cancelled if folder.shape.is_identity_carried else None)
@@ -86,7 +93,7 @@ def range_changes(
             yield from changes.of(group)
     staged.sums.require(
         expected,
-        what=f"range {range_id} of batch {folder.plan.batch_number}",
+        what=f"range {extents.range_id} of batch {folder.plan.batch_number}",
         per_ordinal=not folder.plan.is_net,
     )
 

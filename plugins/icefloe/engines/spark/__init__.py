@@ -8,4 +8,4 @@ Read in this order:
 - `master`: the Spark of a connection; its memory, environment, authentication and encryption
 """
 
-__all__ = ["job", "master", "submit"]
+__all__ = ["engine", "job", "master", "submit"]

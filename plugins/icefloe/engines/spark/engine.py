@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkContext
 
+__all__ = ["CheckedTask"]
+
+_Argument = TypeVar("_Argument")
 _Result = TypeVar("_Result")
 
 
@@ -101,18 +104,18 @@ def final_result(result: _Result, *, most_tries: int) -> _Result:
 _LIBRARIES: Final = ("pyarrow", "numpy", "obstore", "lz4", "pyroaring", "pyiceberg", "pydantic")
 
 
-class CheckedTask(Generic[_Result]):
+class CheckedTask(Generic[_Argument, _Result]):
     """A function unpacked only in workers with the driver's libraries: its modules need them."""
 
     # Each worker looks with each task: a job that asks first would take a second of every phase and ask one worker.
 
-    def __init__(self, function: Callable[[int], _Result]) -> None:
+    def __init__(self, function: Callable[[_Argument], _Result]) -> None:
         from pyspark.serializers import CloudPickleSerializer
 
         self._driver = found_libraries()
         self._packed: bytes = CloudPickleSerializer().dumps(function)
 
-    def __call__(self, number: int) -> _Result | TerminalError:
+    def __call__(self, argument: _Argument) -> _Result | TerminalError:
         """Without the libraries of the driver, which reads its rows: the error that names every difference."""
         found = found_libraries()
         if found != self._driver:
@@ -120,8 +123,8 @@ class CheckedTask(Generic[_Result]):
                 f"the Spark workers have {', '.join(_differences(self._driver, found))}: run them from the driver's "
                 "environment, which `make env` packs for spark.archives, or from the same image"
             )
-        function: Callable[[int], _Result] = pickle.loads(self._packed)  # noqa: S301 - the driver's own
-        return function(number)
+        function: Callable[[_Argument], _Result] = pickle.loads(self._packed)  # noqa: S301 - the driver's own
+        return function(argument)
 
 
 def found_libraries() -> dict[str, str | None]:

@@ -25,7 +25,7 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.redaction.hidden import redacted_foreign
 from icefloe.storage.local_folders import on_local_disk, task_folder
 
-__all__ = ["SparkSubmit"]
+__all__ = ["SparkSubmit", "build_package_zip"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,71 @@
+"""`icefloe.spark.read_changes` on a real session, compared with `icefloe.read_changes` row for row."""
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from icefloe.api import read_changes
+from icefloe.batch import changelog_scan
+from icefloe.checkpoint.batch_spec import BatchSpec
+from icefloe.spark import read_changes as spark_changes
+from support.pipelines.workshop import Workshop
+from support.spark.row_counts import CHANGE_COLUMNS, Row, typed_changes_of
+from support.spark.spark_lab import SparkLab
+
+pytestmark = pytest.mark.spark
+
+
+def counted(changes: pa.Table) -> Counter[Row]:
+    return typed_changes_of(changes, columns=CHANGE_COLUMNS[1:])
+
+
+def agreed(lab: SparkLab, table: Any, *bounds: int | None, **options: Any) -> Counter[Row]:
+    """The changes of a range, which both readers give."""
+    found = counted(spark_changes(lab.spark, table, *bounds, **options).toArrow())
+    assert found == counted(read_changes(table, *bounds, **options).read_all())
+    return found
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    """A table with some history; each of its files is a map task."""
+    monkeypatch.setattr(changelog_scan, "BatchSpec", partial(BatchSpec, map_task_bytes=1))
+    found = Workshop.create(tmp_path)
+    found.append([*range(30), 7])
+    found.update([1, 2], value=2.0)
+    found.delete([3])
+    found.append([100])
+    return found
+
+
+BY_ID = {"identifier_columns": ["id"]}
+HIDDEN = {"identifier_columns": ["id"], "columns": ["value"]}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, BY_ID, BY_ID | {"filter": "id < 20", "changes": "net"}, HIDDEN, HIDDEN | {"changes": "net"}],
+    ids=["rows", "identity", "net of a filter", "hidden identity", "net of a hidden identity"],
+)
+def test_rows_that_were_removed_are_the_same_to_both_readers(
+    spark_lab: SparkLab, workshop: Workshop, options: dict[str, Any]
+) -> None:
+    first, *_ = workshop.snapshot_ids()
+    assert agreed(spark_lab, workshop.table.refresh(), first, **options)
+
+
+def test_rows_that_were_added_are_not_shuffled(spark_lab: SparkLab, workshop: Workshop) -> None:
+    table, (first, *_, before, _) = workshop.table.refresh(), workshop.snapshot_ids()
+    assert len(agreed(spark_lab, table, None, first)) == 30
+    assert len(agreed(spark_lab, table, before)) == 1
+    frame = spark_changes(spark_lab.spark, table, before)
+    assert "Exchange" not in frame._jdf.queryExecution().toString()
+
+
+def test_an_empty_range_has_no_rows(spark_lab: SparkLab, workshop: Workshop) -> None:
+    *_, head = workshop.snapshot_ids()
+    assert agreed(spark_lab, workshop.table.refresh(), head) == Counter()
