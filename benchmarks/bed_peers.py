@@ -2,6 +2,7 @@
 
 ``python -m benchmarks.bed_peers raw WAREHOUSE BED`` decodes the data files of both snapshots and nothing else.
 ``... view WAREHOUSE BED`` writes the rows of Iceberg's ``create_changelog_view`` as Parquet.
+``... reader WAREHOUSE BED`` writes the rows of `icefloe.spark.read_changes` as Parquet.
 ``... context WAREHOUSE BED`` starts a Spark context and two Python workers, and ends.
 """
 
@@ -23,7 +24,9 @@ CORES: Final = 2
 
 def main(arguments: list[str]) -> int:
     peer, warehouse, bed = arguments
-    sys.stdout.write(json.dumps({"raw": raw, "view": view, "context": context}[peer](Path(warehouse), bed)) + "\n")
+    sys.stdout.write(
+        json.dumps({"raw": raw, "view": view, "reader": reader, "context": context}[peer](Path(warehouse), bed)) + "\n"
+    )
     return 0
 
 
@@ -82,6 +85,25 @@ def view(warehouse: Path, bed: str) -> dict[str, Any]:
         changes = spark.read.parquet(f"{folder}/changes").count()
     spark.stop()
     return {"changes": changes}
+
+
+def reader(warehouse: Path, bed: str) -> dict[str, Any]:
+    """Spark as it comes, as for the view."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyspark.sql import SparkSession
+
+    from icefloe.spark import read_changes
+
+    spark = SparkSession.Builder().master(f"local[{CORES}]").config("spark.ui.enabled", "false").getOrCreate()
+    catalog = SqlCatalog(CATALOG, uri=f"sqlite:///{warehouse}/catalog.db", warehouse=f"file://{warehouse}/warehouse")
+    table = catalog.load_table(f"{NAMESPACE}.{bed}")
+    first, last = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
+    with tempfile.TemporaryDirectory() as folder:
+        changes = read_changes(spark, table, first, last, identifier_columns=["flight_id"])
+        changes.write.parquet(f"{folder}/changes")
+        found = spark.read.parquet(f"{folder}/changes").count()
+    spark.stop()
+    return {"changes": found}
 
 
 def context(_warehouse: Path, _bed: str) -> dict[str, Any]:

@@ -225,3 +225,13 @@ def test_untouched_duplicates_of_a_changed_key_do_not_surface(tmp_path: Path) ->
     expected = difference(workshop.state(first), workshop.state(last))
     assert Counter(changes["_change_type"].to_pylist()) == typed_changes(expected, [0])
     assert changes.num_rows == 2
+
+
+def test_bounds_have_the_names_of_polars_too(workshop: Workshop) -> None:
+    first, *_, third, _ = workshop.snapshot_ids()
+    by_ours = changes_of(workshop, after_snapshot_id=first, up_to_snapshot_id=third)
+    by_theirs = changes_of(workshop, from_snapshot_id_exclusive=first, to_snapshot_id_inclusive=third)
+    assert by_theirs.sort_by("id").equals(by_ours.sort_by("id"))
+    said = "up_to_snapshot_id and to_snapshot_id_inclusive are two names of one bound, and both were given: give one"
+    with pytest.raises(UsageError, match=said):
+        changes_of(workshop, up_to_snapshot_id=third, to_snapshot_id_inclusive=third)

@@ -27,6 +27,8 @@ def read_changes(
     columns: Sequence[str] | None = None,
     filter: str | None = None,  # noqa: A002 - the name is the interface's
     branch: str = "main",
+    from_snapshot_id_exclusive: int | None = None,
+    to_snapshot_id_inclusive: int | None = None,
 ) -> pa.RecordBatchReader:
     """The row-level changes of a range of a table's snapshots.
 
@@ -47,6 +49,9 @@ def read_changes(
         columns: columns to deliver, in the table's order; None: all. A change in other columns is no change.
         filter: an Iceberg expression in the names of the last schema, such as ``"status = 'open' and amount > 10"``. A
             row that begins to pass is an INSERT, one that no longer passes a DELETE.
+        branch: whose lineage the range is in.
+        from_snapshot_id_exclusive: ``after_snapshot_id`` by the name that Polars has for it.
+        to_snapshot_id_inclusive: ``up_to_snapshot_id`` by the name that Polars has for it.
 
     Returns:
         ``_change_type``, ``_change_ordinal``, ``_commit_snapshot_id``, ``_commit_timestamp``, then the table's columns
@@ -70,6 +75,8 @@ def read_changes(
         columns=columns,
         filter=filter,
         branch=branch,
+        from_snapshot_id_exclusive=from_snapshot_id_exclusive,
+        to_snapshot_id_inclusive=to_snapshot_id_inclusive,
         cores=engine.threads,
     )
     return pa.RecordBatchReader.from_batches(scan.schema, scan.read(engine))

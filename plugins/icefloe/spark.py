@@ -6,6 +6,6 @@ changes = read_changes(spark, table, after_snapshot_id=4711)
 changes.where("_change_type = 'DELETE'").show()
 """
 
-from icefloe.engines.spark_reader.changes_frame import spark_changes
+from icefloe.engines.spark_reader.changes_frame import SparkReader
 
-read_changes = spark_changes
+read_changes, register = SparkReader.read_changes, SparkReader.register

@@ -40,6 +40,11 @@ __all__ = ["ChangelogScan"]
 
 logger = logging.getLogger(__name__)
 
+_ALIASES: Final = {
+    "after_snapshot_id": "from_snapshot_id_exclusive",
+    "up_to_snapshot_id": "to_snapshot_id_inclusive",
+}
+"""The names that Polars and Spark's readers have for the bounds."""
 _OPTIONS: Final = {"changes": ("each", "net"), "commit_groups": ("fuse", "split")}
 
 
@@ -94,6 +99,11 @@ class ChangelogScan:
         """The range that a caller of a function asks for; says in the log what is odd about it."""
         if not isinstance(table, Table):
             raise UsageError(f"{function} takes a pyiceberg.table.Table, as catalog.load_table gives it, not {table!r}")
+        for ours, theirs in _ALIASES.items():
+            given = bounds.pop(theirs, None)
+            if given is not None and bounds.get(ours) is not None:
+                raise UsageError(f"{ours} and {theirs} are two names of one bound, and both were given: give one")
+            bounds[ours] = bounds.get(ours) if given is None else given
         loaded, request = LoadedTable(table), RequestedRange(**bounds)
         snapshots = plan_request(loaded, request, branch=branch, on_rollback="compensate", commit_groups=commit_groups)
         for warning in snapshots.warnings:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 
 from icefloe.api import read_changes
 from icefloe.batch import changelog_scan
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.spark import read_changes as spark_changes
+from icefloe.spark import register
 from support.pipelines.workshop import Workshop
 from support.spark.row_counts import CHANGE_COLUMNS, Row, typed_changes_of
 from support.spark.spark_lab import SparkLab
@@ -42,8 +44,8 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     return found
 
 
-BY_ID = {"identifier_columns": ["id"]}
-HIDDEN = {"identifier_columns": ["id"], "columns": ["value"]}
+BY_ID: dict[str, Any] = {"identifier_columns": ["id"]}
+HIDDEN: dict[str, Any] = {"identifier_columns": ["id"], "columns": ["value"]}
 
 
 @pytest.mark.parametrize(
@@ -69,3 +71,20 @@ def test_rows_that_were_added_are_not_shuffled(spark_lab: SparkLab, workshop: Wo
 def test_an_empty_range_has_no_rows(spark_lab: SparkLab, workshop: Workshop) -> None:
     *_, head = workshop.snapshot_ids()
     assert agreed(spark_lab, workshop.table.refresh(), head) == Counter()
+
+
+def test_a_data_source_gives_the_same(spark_lab: SparkLab, workshop: Workshop) -> None:
+    register(spark_lab.spark)
+    table, (first, *_, before, _) = workshop.table.refresh(), workshop.snapshot_ids()
+    catalog = {"name": "lab", **table.catalog.properties}
+
+    def loaded(**options: Any) -> Any:
+        source = spark_lab.spark.read.format("icefloe").options(**options)
+        return source.options(**{f"catalog.{key}": value for key, value in catalog.items()}).load("db.events")
+
+    rewritten = loaded(after_snapshot_id=first, identifier_columns="id")
+    assert counted(rewritten.toArrow()) == counted(read_changes(table, first, **BY_ID).read_all())
+    added = loaded(from_snapshot_id_exclusive=before)
+    assert counted(added.toArrow()) == counted(read_changes(table, before).read_all())
+    with pytest.raises(AnalysisException, match="option 'until' is unknown: expected table, path, catalog"):
+        loaded(until="now")

@@ -18,6 +18,7 @@ class Kind(Enum):
     SHELL = "commands of a shell: run by one, with stand-ins for the programs, and then by the programs themselves"
     COMMAND_LIST = "a command on each line and what it does: each is run"
     PYTHON = "Python: executed"
+    DBT = "a model of dbt: rendered, and run on DuckDB"
     FLOW = "the picture of the flow: held to the tasks of the DAG"
     PROTOCOL = "the picture of a batch's states: held to the table that commands decide by"
     LAYERS = "the layers: held to the contract of import-linter and to the folders"
@@ -62,6 +63,7 @@ CLAIMS: Final = (
     Claim(kind=Kind.SHELL, begins=r"(export|airflow|icefloe|make|eval|pip) "),
     Claim(kind=Kind.TABLE, begins=r"aws dynamodb create-table ", page="docs/deployment.md"),
     Claim(kind=Kind.PYTHON, begins=r"(from|import|with table|table)\b"),
+    Claim(kind=Kind.DBT, begins=r"\{\{ config\(", page="docs/recipes.md"),
     Claim(kind=Kind.FLOW, begins=r"wait_for_snapshot -> "),
     Claim(kind=Kind.LAYERS, begins=r"dags/, spark_jobs/ ", page="docs/developers/architecture.md"),
     Claim(kind=Kind.FOLDERS, begins=r"<(storage|path)>/"),

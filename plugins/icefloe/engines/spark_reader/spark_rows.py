@@ -47,7 +47,7 @@ def _known(kind: pa.DataType, column: str, of_column: pa.DataType) -> pa.DataTyp
         return pa.string()
     if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.binary()
-    if pa.types.is_large_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(inner(kind.value_field))
     if pa.types.is_struct(kind):
         return pa.struct([inner(field) for field in kind])
