@@ -1,9 +1,11 @@
 """Batches arrive in any order, repeatedly, are refused, or have other columns."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from operator import methodcaller
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -12,7 +14,16 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.sink import SupersededError
 from icefloe.testing.processes import DeliveringProcess, OutwardCalls, error_at_end
 from icefloe.testing.sink_under_test import SinkUnderTest, case, require_no_error, some_rows
-from icefloe.testing.staged_history import FLIGHTS, ORIGIN, OTHER, NotConformingError, Row, StagedHistory, Step
+from icefloe.testing.staged_history import (
+    FLIGHTS,
+    ORIGIN,
+    OTHER,
+    NotConformingError,
+    Row,
+    StagedBatch,
+    StagedHistory,
+    Step,
+)
 
 MIXED: Step = {0: {"word": "b", "number": 10}, 1: None, 4: {"word": "b"}, 20: {"word": "new"}}
 """An update, a delete, an update to null and an insert, over all parts of a batch."""
@@ -26,6 +37,46 @@ _EVOLVED: Final[Mapping[str, tuple[pa.Schema, Row, Row]]] = {
     "a column with the name of a dropped one": (FLIGHTS, {"number": None}, {"word": "more", "number": 5}),
 }  # fmt: skip
 """Schemas, what they have ``new``, and a row of theirs."""
+_PLAIN: Final[Mapping[pa.DataType, tuple[Any, Any]]] = {
+    pa.bool_(): (True, False),
+    pa.int32(): (-(2**31), 0),
+    pa.int64(): (2**63 - 1, -1),
+    pa.float32(): (0.5, -0.0),
+    pa.float64(): (0.1, 1e300),
+    pa.decimal128(38, 10): (Decimal("-1234567890123456789012345678.0000000001"), Decimal("0E-10")),
+    pa.date32(): (date(1, 1, 1), date(9999, 12, 31)),
+    pa.time64("us"): (time(23, 59, 59, 999999), time(0)),
+    pa.timestamp("us"): (datetime(1969, 12, 31, 23, 59, 59, 1), datetime(2026, 3, 29, 2, 30)),
+    pa.timestamp("us", "UTC"): (datetime(1969, 12, 31, 23, 59, 59, 1, UTC), datetime(2026, 3, 29, 2, 30, tzinfo=UTC)),
+    pa.string(): ("null", ""),
+    pa.binary(): (b"\0\xff", b""),
+    pa.binary(3): (b"\0\xff\0", b"abc"),
+}
+"""Two values of each type."""
+
+
+def _nested(*names: str) -> pa.Schema:
+    """A table with structs of these texts: alone, in a list, in a map, and in another struct."""
+    inner = pa.struct([(name, pa.string()) for name in names])
+    kinds = {
+        "at": inner, "legs": pa.list_(inner), "by": pa.map_(pa.string(), inner), "deep": pa.struct([("at", inner)])
+    }  # fmt: skip
+    return pa.schema([("id", pa.int64()), *kinds.items()])
+
+
+def _structs(**texts: str | None) -> Row:
+    return {"at": texts, "legs": [texts, None, texts], "by": [("k", texts), ("n", None)], "deep": {"at": texts}}
+
+
+_PLACES: Final = ("at", "legs.element", "by.value", "deep.at")
+RESHAPED: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, str], Mapping[str, None]]]] = {
+    "in another order": (("to", "origin"), {}, {}),
+    "with one more in front": (("more", "origin", "to"), {}, {}),
+    "one of them dropped": (("to",), {}, {}),
+    "their names swapped": (("to", "origin"), {"to": "origin", "origin": "to"}, {}),
+    "one of them dropped and added again": (("origin", "to"), {}, {"to": None}),
+}
+"""Fields of structs that had an ``origin`` and a ``to``, names from before, and what is ``new``."""
 
 
 class ArrivalCases(SinkUnderTest):
@@ -208,6 +259,63 @@ class SchemaCases(SinkUnderTest):
                 return
             self.deliver(destination, staged)
             self.require(destination, history)
+
+    def test_values_of_every_type_arrive_or_are_refused(self) -> None:
+        columns = [(f"c{place}", kind) for place, kind in enumerate(_PLAIN)]
+        flat = [{name: pair[each] for (name, _), pair in zip(columns, _PLAIN.values(), strict=True)} for each in (0, 1)]
+        full, other = {**flat[0], **_structs(origin="a", to="b")}, {**flat[1], **_structs(origin="b", to=None)}
+        empty: Row = {"at": {"origin": None, "to": None}, "legs": [], "by": [], "deep": {"at": None}}
+        history = StagedHistory(schema=pa.schema([*_nested("origin", "to"), *columns]))
+        self._arrives_or_is_refused(
+            history,
+            history.load({0: {}, 1: full, 2: other, 3: full, 4: empty}),
+            [history.change({0: full, 1: {}, 2: full, 3: empty, 4: {}}, {0: other})],
+            [history.change({0: {}, 1: full, 2: None, 3: {}, 4: full, 5: other}, {5: None}, {5: empty})],
+        )
+
+    @pytest.mark.parametrize("name", RESHAPED)
+    def test_other_fields_of_structs_arrive_or_are_refused(self, name: str) -> None:
+        names, renamed, new = RESHAPED[name]
+        history = StagedHistory(schema=_nested("origin", "to"))
+        load = history.load({key: _structs(origin="a", to="b") for key in range(4)})
+        history.evolve(
+            _nested(*names),
+            renamed={f"{place}.{each}": f"{place}.{was}" for place in _PLACES for each, was in renamed.items()},
+            new={f"{place}.{each}": value for place in _PLACES for each, value in new.items()},
+        )
+        row = _structs(**{each: f"new {each}" for each in names})
+        self._arrives_or_is_refused(history, load, [history.change({0: row, 1: None, 20: row})], ids={20})
+
+    def test_a_key_inside_of_a_struct_arrives_or_is_refused(self) -> None:
+        # A part of the key has the name of a column at the top, and the struct the name of a view.
+        inner = pa.struct([("number", pa.int64()), ("id", pa.int64())])
+        schema = pa.schema([("id", pa.int64()), ("changes", inner), ("word", pa.string())])
+        history = StagedHistory(schema=schema, identity=("changes.id",))
+
+        def row(key: int, word: str) -> Row:
+            return {"changes": {"id": key, "number": 7}, "word": word}
+
+        load = history.load({key: row(key, "a") for key in range(4)})
+        changes = history.change({0: row(0, "b"), 1: None, 2: None, 9: row(9, "new")}, {0: row(0, "c"), 2: row(2, "d")})
+        self._arrives_or_is_refused(history, load, [changes])
+
+    def _arrives_or_is_refused(
+        self, history: StagedHistory, load: list[StagedBatch], *others: list[StagedBatch], ids: Collection[int] = ()
+    ) -> None:
+        """Of a log only the changes of some rows are compared: those from before have other columns."""
+        destination = self.new_destination()
+        DeliveringProcess(self.opener(destination)).claim(ORIGIN)
+        for batches in (load, *others):
+            with closing(self.open_sink(destination, OutwardCalls())) as sink:
+                try:
+                    sink.begin(batches[0].batch)
+                except TerminalError:
+                    return
+                with case(f"batch {batches[0].batch.batch_number}"):
+                    self.deliver(destination, *batches)
+                is_keyed = sink.keyed
+        with case("the rows of all batches"):
+            self.require(destination, history, ids=None if is_keyed or not ids else ids)
 
     def test_hidden_identity_columns_are_not_shown(self) -> None:
         history = StagedHistory(hidden=("id",))

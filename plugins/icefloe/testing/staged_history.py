@@ -17,7 +17,7 @@ from icefloe.changes.columns import ChangeColumns
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.iceberg.step import Step as RecordedStep
 from icefloe.iceberg.step import StepKind
-from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, column_path
 
 Row: TypeAlias = Mapping[str, Any]
 """Values of the table's columns by name."""
@@ -30,6 +30,7 @@ _PARTS: Final = 3
 _FIRST_SNAPSHOT_ID: Final = 2**60 + 1
 """Above 2^53, so that a sink that keeps ids as floats is found."""
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_START_MS: Final = int(_START.timestamp() * 1000)
 
 
 class NotConformingError(AssertionError):
@@ -80,6 +81,7 @@ class StagedHistory:
         changes: all since the last load, with the columns of their batches.
         field_ids: of the columns by dotted name.
         defaulted: names of columns with an initial default.
+        clock: when each commit is made current, in milliseconds; it may go back.
     """
 
     origin: Origin = ORIGIN
@@ -91,8 +93,10 @@ class StagedHistory:
     changes: list[Row] = field(default_factory=list)
     field_ids: dict[str, int] = field(init=False)
     defaulted: frozenset[str] = frozenset()
+    clock: Iterator[int] = field(default_factory=partial(count, _START_MS, 1000))
     _ids: Iterator[int] = field(default_factory=partial(count, 1))
     _snapshots: int = 0
+    _now_ms: int = _START_MS
 
     def __post_init__(self) -> None:
         self.field_ids = {name: next(self._ids) for name in _dotted(self.schema)}
@@ -129,7 +133,12 @@ class StagedHistory:
         self.defaulted = frozenset((self.defaulted & kept.keys()) | filled)
         self.schema = schema
         self.rows = {
-            key: {name: row.get(before[name]) if name in before else new[name] for name in schema.names}
+            key: {
+                each.name: _moved(row.get(before[each.name]), each.type, each.name, before)
+                if each.name in before
+                else new[each.name]
+                for each in schema
+            }
             for key, row in self.rows.items()
         }
 
@@ -157,20 +166,36 @@ class StagedHistory:
             field_ids=dict(self.field_ids),
             defaulted=self.defaulted,
             hash_key=RowHashes.new_key(),
-            log=tuple(self._log(steps, StepKind.COMMIT if place is None else StepKind.INITIAL)),
+            log=tuple(
+                self._log(
+                    steps,
+                    StepKind.COMMIT if place is None else StepKind.INITIAL,
+                    goes_on=place is not None and not begins_anew,
+                )
+            ),
         )
         return StagedBatch(batch=batch, parts=tuple(_parts(batch.schema, made)))
 
-    def _log(self, steps: Sequence[Step], kind: StepKind) -> Iterator[RecordedStep]:
+    def _log(self, steps: Sequence[Step], kind: StepKind, *, goes_on: bool) -> Iterator[RecordedStep]:
         for ordinal in range(len(steps)):
-            time_ms = int(_START.timestamp() + self._snapshots) * 1000 + ordinal + 1
+            self._now_ms = self._now_ms if goes_on else next(self.clock)
             yield RecordedStep.of(
                 kind,
                 [_FIRST_SNAPSHOT_ID + self._snapshots],
-                timestamp_ms=time_ms,
+                timestamp_ms=self._now_ms,
                 change_ordinal=ordinal,
-                made_current_at_ms=time_ms,
+                made_current_at_ms=self._now_ms,
             )
+
+    def _key(self, row: Row) -> list[Any]:
+        """A key that changes is another row's."""
+        keys = []
+        for name in self.identity:
+            value: Any = row
+            for each in column_path(self.schema, name):
+                value = None if value is None else value[each]
+            keys.append(value)
+        return keys
 
     def _apply(self, step: Step, ordinal: int, number: int) -> Iterator[Row]:
         for key, values in step.items():
@@ -180,7 +205,8 @@ class StagedHistory:
                 self.rows[key] = new
             if old == new:
                 continue
-            kinds = ("UPDATE_BEFORE", "UPDATE_AFTER") if old and new else ("DELETE", "INSERT")
+            is_update = old and new and self._key(old) == self._key(new)
+            kinds = ("UPDATE_BEFORE", "UPDATE_AFTER") if is_update else ("DELETE", "INSERT")
             for kind, row in zip(kinds, (old, new), strict=True):
                 if row is not None:
                     yield {
@@ -205,6 +231,21 @@ def _dotted(fields: Iterable[pa.Field]) -> Iterator[str]:
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
             inside = [kind.value_field.with_name("element")]
         yield from (f"{each.name}.{name}" for name in _dotted(inside))
+
+
+def _moved(value: Any, kind: pa.DataType, name: str, before: Mapping[str, str]) -> Any:
+    """A value with the fields that its type has now, at a dotted name; ``before`` has the names that they had."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        names = {each.name: f"{name}.{each.name}" for each in kind}
+        found = {each: value.get(before.get(path, "").rpartition(".")[2]) for each, path in names.items()}
+        return {each.name: _moved(found[each.name], each.type, names[each.name], before) for each in kind}
+    if pa.types.is_map(kind):
+        return [(key, _moved(item, kind.item_type, f"{name}.value", before)) for key, item in value]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [_moved(each, kind.value_type, f"{name}.element", before) for each in value]
+    return value
 
 
 def through_json(document: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import Table
 
 from icefloe.changes.columns import ChangeColumns
@@ -63,11 +65,8 @@ class Mirrored(ByPyIceberg, MirrorBranch):
 
 def rows_now(table: Table, snapshot_id: int) -> pa.Table:
     """The rows of a snapshot, in the columns that the table has now."""
-    then = table.snapshot_by_id(snapshot_id)
-    assert then is not None
-    fields = table.schemas()[then.schema_id or 0].fields
-    names = [table.schema().find_column_name(field.field_id) or field.name for field in fields]
-    return table.scan(snapshot_id=snapshot_id).to_arrow().rename_columns(names)
+    files = table.scan(snapshot_id=snapshot_id).plan_files()
+    return ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(files)
 
 
 def in_order(change: dict[str, Any]) -> tuple[int, bool]:

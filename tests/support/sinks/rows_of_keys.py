@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, column_path
 
 __all__ = ["TakenError", "final_rows", "key_of", "refuse_other", "selected"]
 
@@ -34,7 +34,13 @@ def final_rows(batch: ProvenBatch, parts: Sequence[StagedPart]) -> dict[str, Map
 
 
 def key_of(batch: ProvenBatch, row: Mapping[str, Any]) -> str:
-    return repr([row[name] for name in batch.identity])
+    found = []
+    for name in batch.identity:
+        value: Any = row
+        for each in column_path(batch.schema, name):
+            value = None if value is None else value[each]
+        found.append(value)
+    return repr(found)
 
 
 def selected(rows: Iterable[Mapping[str, Any]], schema: pa.Schema, keys: pa.RecordBatch | None) -> pa.RecordBatch:

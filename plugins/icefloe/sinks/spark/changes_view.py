@@ -69,6 +69,17 @@ class ChangesView:
             return self.session.sql(query).collect()
 
 
+def refuse_times(batch: ProvenBatch) -> None:
+    """Raise if a column has times of day."""
+    for each in batch.shown_schema:
+        if "time64" in str(each.type):
+            raise TerminalError(
+                f"column {each.name} of table {batch.origin.table} has the type time, which Spark does not read; leave "
+                "it out of columns",
+                key="columns",
+            )
+
+
 def new_session(conf: Mapping[str, str]) -> "SparkSession":
     """A session of the application that this process is the driver of."""
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.branch_sink import BranchSink, ChangelogBranch, MirrorBranch, StatementBranch, WritableBranch
 from icefloe.sinks.iceberg.target import TargetTable
-from icefloe.sinks.spark.changes_view import VIEW, ChangesView, new_session, refuse_without_spark, sql_name
+from icefloe.sinks.spark.changes_view import VIEW, ChangesView, new_session, refuse_times, refuse_without_spark, sql_name
 from icefloe.sinks.spark.net_merge import NetMerge
 from icefloe.sinks.spark.proven_merge import merge_changes, refuse_hidden_key
 
@@ -32,6 +32,7 @@ class SparkBranch(BranchSink):
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """The same, in a Spark application."""
         refuse_without_spark()
+        refuse_times(batch)
         return super().begin(batch)
 
     def _write(self, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.sink import PartDelivery, Sink, superseded
-from icefloe.sinks.spark.changes_view import VIEW, ChangesView, new_session, spark_errors, sql_name
+from icefloe.sinks.spark.changes_view import VIEW, ChangesView, new_session, refuse_times, spark_errors, sql_name
 from icefloe.sinks.spark.net_merge import NetMerge
 from icefloe.sinks.spark.proven_merge import merge_changes, refuse_hidden_key
 
@@ -64,8 +64,9 @@ class SourceSink(Sink):
     def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:
         """Nothing: the target has no place for a name."""
 
-    def begin(self, batch: ProvenBatch) -> Mapping[str, object]:  # noqa: ARG002
+    def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """Nothing is known of the target."""
+        refuse_times(batch)
         return {}
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
@@ -114,6 +115,7 @@ class DeltaSink(SourceSink):
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, object]:
         """The table's id: a half delivered batch goes on at that one only."""
+        super().begin(batch)
         if self._target.mode == "merge":
             refuse_hidden_key(batch, place=self.url)
         view = ChangesView(new_session({}))
