@@ -321,6 +321,24 @@ def test_changes_are_read_back_by_the_names_that_their_columns_had(tmp_path: Pat
     assert [row.get("phrase") for row in rows] == [None, "a", "b"]
 
 
+def test_names_swapped_since_are_told_apart_though_the_snapshots_have_expired(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path)
+    inner = pa.struct([("origin", pa.string()), ("to", pa.string())])
+    history = StagedHistory(schema=pa.schema([*FLIGHTS, ("other", pa.string()), ("at", inner)]))
+    row = {"word": "word", "other": "other", "at": {"origin": "a", "to": "b"}}
+    lake.deliver(*history.load({1: row}))
+    schema = ChangeColumns.schema(history.schema, with_batch=True)
+    names = ("word", "other", "at.origin", "at.to")
+    swapped = dict(zip(names, ("other", "word", "at.to", "at.origin"), strict=True))
+    history.evolve(history.schema, renamed=swapped)
+    lake.deliver(history.change({1: row}))
+    head = lake.table.metadata.current_snapshot_id
+    gone = [each.snapshot_id for each in lake.table.metadata.snapshots if each.snapshot_id != head]
+    lake.table.maintenance.expire_snapshots().by_ids(gone).commit()
+    read = [row for batch in lake.sink().read_back_as_written(lambda _: schema) for row in batch.to_pylist()]
+    assert [{name: each[name] for name in row} for each in (read[0], read[2])] == [row, row]
+
+
 def test_another_name_of_the_catalog_leads_to_the_same_destination(lake: Lake) -> None:
     history = loaded(lake)
     staged = history.change({0: {"word": "b"}})

@@ -1,6 +1,6 @@
 """The changelog of a table: each batch appends its changes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.expressions.parser import parse
-from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.io.pyarrow import ArrowScan, _to_requested_schema
 from pyiceberg.manifest import DataFile
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table import FileScanTask, Table, Transaction
 from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.types import LongType
+from pyiceberg.types import IcebergType, ListType, LongType, MapType, NestedField, StructType
 
 from icefloe.changes.columns import ChangeColumns
 from icefloe.changes.row_hash.row_hashes import RowHashes
@@ -52,7 +52,7 @@ class ChangelogSink(TableSink):
         if table is not None and token is not None and token.last is not None:
             first = max(first_batch, token.last.load)
             with pyiceberg_errors(self.url, "read"):
-                yield from read_changelog(table, schema_of, first=first, last=token.last.number)
+                yield from read_changelog(table, token, schema_of, first=first, last=token.last.number)
 
     def may_lack_oldest(self) -> bool:
         """False: a table drops no rows by itself."""
@@ -111,19 +111,20 @@ def with_keys_of(rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:
     return rows.filter(RowHashes.among(named_columns(rows, keys.schema.names), keys.columns))
 
 
-def read_changelog(table: Table, schema_of: SchemaOf, *, first: int, last: int) -> Iterator[pa.RecordBatch]:
+def read_changelog(
+    table: Table, token: Token, schema_of: SchemaOf, *, first: int, last: int
+) -> Iterator[pa.RecordBatch]:
     """The changes of some batches in order; files whose batches overlap, as after a compaction, are read together."""
     wanted = in_batches(first, last)
     scan = ArrowScan(table.metadata, table.io, table.schema(), wanted)
-    written = _Written(table)
+    written = _Written(table, token)
     for tasks in _neighbours(table, list(table.scan(row_filter=wanted).plan_files())):
         rows = scan.to_table(tasks).combine_chunks()
         numbers = rows.column(ChangeColumns.BATCH)
         for number in sorted(pc.unique(numbers).to_pylist()):
             schema = schema_of(number)
             for batch in _in_order(rows.filter(pc.equal(numbers, number))).to_batches():
-                columns = [written.column(batch, each, number, schema) for each in schema]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                yield written.rows(batch, number, schema)
 
 
 def in_batches(first: int, last: int) -> BooleanExpression:
@@ -162,23 +163,49 @@ def _in_order(changes: pa.Table) -> pa.Table:
 class _Written:
     """Columns by the names that they had when they were written."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, token: Token) -> None:
         self._now = table.schema()
         self._schemas = table.metadata.schemas
+        self._recorded = token.schemas
         summaries = [(each.schema_id, each.summary) for each in table.metadata.snapshots if each.summary is not None]
         self._ids = {summary.additional_properties.get(BATCH): schema_id for schema_id, summary in summaries}
 
-    def column(self, rows: pa.RecordBatch, wanted: pa.Field, number: int, schema: pa.Schema) -> pa.Array:
-        """A column of the changes of a batch."""
-        written = self._schema(number, schema)
-        then = [each.field_id for each in written.fields if each.name == wanted.name]
-        name = self._now.find_column_name(then[0]) if then else None
-        return pa.nulls(rows.num_rows, wanted.type) if name is None else rows.column(name).cast(wanted.type)
+    def rows(self, rows: pa.RecordBatch, number: int, schema: pa.Schema) -> pa.RecordBatch:
+        """The changes of a batch in its columns."""
+        names = {each.field_id: each.name for each in index_by_id(self._schema(number)).values()}
+        found = _to_requested_schema(Schema(*_named(self._now.as_struct(), names).fields), self._now, rows)
+        return pa.RecordBatch.from_arrays(
+            [
+                found.column(each.name).cast(each.type)
+                if each.name in found.schema.names
+                else pa.nulls(rows.num_rows, each.type)
+                for each in schema
+            ],
+            schema=schema,
+        )
 
-    def _schema(self, number: int, wanted: pa.Schema) -> Schema:
-        """The target's schema when a batch came; if its snapshot has expired, the newest one with its columns."""
-        schema_id = self._ids.get(str(number))
-        known = [each for each in self._schemas if each.schema_id == schema_id]
-        newest = sorted(self._schemas, key=lambda each: each.schema_id, reverse=True)
-        fitting = [each for each in (self._now, *newest) if {*wanted.names} <= {*each.column_names}]
-        return (*known, *fitting, self._now)[0]
+    def _schema(self, number: int) -> Schema:
+        """The target's schema when a batch came, by its last snapshot; if that has expired, as the token says."""
+        earlier = [each for each in self._recorded if each <= number]
+        schema_id = self._ids.get(str(number), self._recorded[max(earlier)] if earlier else None)
+        return next((each for each in self._schemas if each.schema_id == schema_id), self._now)
+
+
+def _named(struct: StructType, names: Mapping[int, str]) -> StructType:
+    """The same fields by the names that they had; those that came later are left out."""
+    return StructType(
+        *(
+            NestedField(each.field_id, names[each.field_id], _named_inside(each.field_type, names))
+            for each in struct.fields
+            if each.field_id in names
+        )
+    )
+
+
+def _named_inside(kind: IcebergType, names: Mapping[int, str]) -> IcebergType:
+    if isinstance(kind, ListType):
+        return ListType(kind.element_id, _named_inside(kind.element_type, names), element_required=False)
+    if isinstance(kind, MapType):
+        value = _named_inside(kind.value_type, names)
+        return MapType(kind.key_id, kind.key_type, kind.value_id, value, value_required=False)
+    return _named(kind, names) if isinstance(kind, StructType) else kind

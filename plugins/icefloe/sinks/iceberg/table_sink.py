@@ -206,7 +206,8 @@ class TableSink(Sink):
                 continue
             last = _last_batch(batch, token, transaction, branch)
             try:
-                self._commit(table, transaction, token.after(last, fields))
+                schema_id = transaction.table_metadata.current_schema_id
+                self._commit(table, transaction, token.after(last, fields, schema_id))
             except OvertakenError:
                 files.discard_notes()
                 continue

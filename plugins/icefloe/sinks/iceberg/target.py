@@ -81,6 +81,8 @@ class Token(Origin):
     last: Annotated[LastBatch | None, LEFT_OUT_IF_NONE] = None
     # Field ids of the source, and those of the target's columns that hold them.
     fields: Annotated[Mapping[int, int], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
+    # Ids of the target's schemas, by number of the first batch in them: summaries of snapshots expire.
+    schemas: Annotated[Mapping[int, int], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Table, place: str) -> "Token | None":
@@ -88,11 +90,15 @@ class Token(Origin):
         text = _token_text(table)
         return None if text is None else load_document(cls, text.encode(), what=f"the property {TOKEN} of {place}")
 
-    def after(self, last: LastBatch, fields: Mapping[int, int]) -> "Token":
+    def after(self, last: LastBatch, fields: Mapping[int, int], schema_id: int) -> "Token":
         """The token of a further batch; a replay of an earlier one leaves the last one in place."""
+        schemas = {number: each for number, each in self.schemas.items() if number < last.number}
         if self.last is not None and self.last.order > last.order:
             last = replace(self.last, snapshot_id=last.snapshot_id, sequence_number=last.sequence_number)
-        return replace(self, last=last, fields=fields)
+            schemas = {**self.schemas}
+        elif last.load == last.number or schemas.get(max(schemas, default=-1)) != schema_id:
+            schemas = {**(schemas if last.load < last.number else {}), last.number: schema_id}
+        return replace(self, last=last, fields=fields, schemas=schemas)
 
 
 UNFIT: Final = (

@@ -8,7 +8,14 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.branch_sink import BranchSink, ChangelogBranch, MirrorBranch, StatementBranch, WritableBranch
 from icefloe.sinks.iceberg.target import TargetTable
-from icefloe.sinks.spark.changes_view import VIEW, ChangesView, new_session, refuse_times, refuse_without_spark, sql_name
+from icefloe.sinks.spark.changes_view import (
+    VIEW,
+    ChangesView,
+    new_session,
+    refuse_times,
+    refuse_without_spark,
+    sql_name,
+)
 from icefloe.sinks.spark.net_merge import NetMerge
 from icefloe.sinks.spark.proven_merge import merge_changes, refuse_hidden_key
 
