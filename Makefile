@@ -78,6 +78,7 @@ mutants: $(VENV)/.developer  ## break the library in one place after another and
 soak: $(VENV)/.developer  ## thousands of random histories, 100,000 schedules, and 20,000 damages of each kind of file
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m histories.soak $(COUNT:%=--count %) $(SEED:%=--seed %) $(SOAK)
 	@$(SIMULATION) $(SCHEDULES:%=--schedules %) $(SEED:%=--seed %)
+	@ICEFLOE_SEEDS=0:1000 $(PYTEST) tests/sinks/iceberg/test_histories.py tests/servers/test_postgres_histories.py
 	@ICEFLOE_FUZZ_EXAMPLES=20000 $(VENV)/bin/python -m pytest -q tests/fuzz
 
 # Needs no Java: SCHEDULES of them from SEED on, or the one that REPLAY names by its seed.

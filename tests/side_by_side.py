@@ -59,7 +59,7 @@ def group_of(node_id: str) -> str:
     if file.startswith("tests/servers/"):
         # Each process that runs one of them starts a store, a catalog and perhaps a cluster.
         return "tests/servers, others"
-    if file == "tests/simulation/test_simulation.py":
+    if file in ("tests/simulation/test_simulation.py", "tests/sinks/iceberg/test_histories.py"):
         # Each test takes seconds and shares nothing.
         return node_id
     if file == "tests/sinks/opensearch/test_conformance.py":

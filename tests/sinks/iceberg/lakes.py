@@ -13,10 +13,11 @@ from icefloe.sinks.iceberg.mirror import MirrorSink
 from icefloe.sinks.iceberg.row_history import HistorySink
 from icefloe.sinks.iceberg.table_sink import TableSink
 from icefloe.sinks.iceberg.target import TargetTable
-from icefloe.testing.processes import DeliveringProcess
+from icefloe.testing.processes import DeliveringProcess, OutwardCalls
 from icefloe.testing.staged_history import ORIGIN, StagedBatch
 
 NAME = "changes.flights"
+OUTWARD = ("load_table", "create_table", "commit_table", "namespace_exists")
 
 
 class _Catalog(SqlCatalog):
@@ -71,8 +72,9 @@ class Lake:
     def table(self) -> Table:
         return self.catalog.load_table(NAME)
 
-    def sink(self) -> TableSink:
-        target = TargetTable(_Catalog(self), NAME)
+    def sink(self, calls: OutwardCalls | None = None) -> TableSink:
+        catalog = _Catalog(self)
+        target = TargetTable(catalog if calls is None else calls.watch(catalog, only=OUTWARD), NAME)
         if self.kind is not None:
             return self.kind(target)
         if self.mode == "history":

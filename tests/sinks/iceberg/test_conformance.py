@@ -17,6 +17,7 @@ from icefloe.sinks.iceberg.target import TargetTable
 from icefloe.testing.conformance import SinkConformance
 from icefloe.testing.processes import OutwardCalls
 from icefloe.testing.staged_history import NotConformingError
+from sinks.iceberg.lakes import OUTWARD
 
 pytestmark = pytest.mark.slow
 
@@ -43,8 +44,7 @@ class OverSqlite(SinkConformance):
         return name
 
     def open_sink(self, destination: str, calls: OutwardCalls) -> TableSink:
-        outward = ("load_table", "create_table", "commit_table", "namespace_exists")
-        return self.kind(TargetTable(calls.watch(self.catalog(), only=outward), destination))
+        return self.kind(TargetTable(calls.watch(self.catalog(), only=OUTWARD), destination))
 
     def places(self, calls: int) -> Iterable[int]:
         return range(calls % self.step, calls, self.step)
