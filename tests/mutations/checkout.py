@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Final, Self
@@ -21,6 +21,10 @@ __all__ = ["Checkout", "Outcome", "Verdict", "library"]
 _LEFT_OUT: Final = (".git", ".venv", ".cache", ".demo", ".hypothesis", ".*_cache", "__pycache__", "*.egg-info")
 _LIBRARY: Final = "plugins/icefloe"
 _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
+_BROKEN: Final = (
+    r"^plugins/icefloe/{}:\d+: in .*\n(?:    .*\n)*E   (?:Name|UnboundLocal|Syntax|Import|ModuleNotFound)Error"
+)
+"""Such an error of the broken file says only that it runs no longer: no test noticed what it does wrong."""
 _SHOWN: Final = 2_000
 _STOPPED: Final = -1
 _CRASHES: Final = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
@@ -93,7 +97,9 @@ class Checkout:
         file = self.folder / _LIBRARY / path
         file.write_text(broken)
         try:
-            return self._verdict(mutation.name, suite, timeout_seconds, Outcome.SURVIVED, Outcome.CAUGHT)
+            verdict = self._verdict(mutation.name, suite, timeout_seconds, Outcome.SURVIVED, Outcome.CAUGHT)
+            runs_no_longer = re.search(_BROKEN.format(re.escape(path)), verdict.output, re.MULTILINE)
+            return replace(verdict, outcome=Outcome.UNCLEAR) if runs_no_longer else verdict
         finally:
             file.write_text(sources[path])
 

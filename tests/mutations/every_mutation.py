@@ -259,6 +259,9 @@ MUTATIONS: Final = (
              suite=("tests/sinks/iceberg/test_row_history.py",)),
     Mutation(name="a history that is wrong in the past is proven", function="verify_versions", kind=Kind.NEVER, place=5,
              suite=("tests/sinks/iceberg/test_row_history.py",)),
+    Mutation(name="a main that was rolled back meanwhile is moved forward again", function="_is_as_inspected",
+             kind=Kind.ALWAYS, place=1,
+             suite=("tests/sinks/iceberg/test_branch_sink.py::test_a_main_that_was_rolled_back_meanwhile_stays",)),
     Mutation(name="a replay leaves out batches", function="refuse_gap", kind=Kind.NEVER, place=6,
              suite=("tests/sinks/iceberg/test_faults.py",)),
 )  # fmt: skip

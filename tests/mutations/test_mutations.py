@@ -4,12 +4,14 @@ import ast
 from pathlib import Path
 from typing import Final
 
-from mutations.checkout import library
+import pytest
+
+from mutations.checkout import Checkout, Outcome, library
 from mutations.every_mutation import MUTATIONS
-from mutations.mutation import Mutation, StaleMutationError
+from mutations.mutation import Kind, Mutation, StaleMutationError
 
 ROOT: Final = Path(__file__).parents[2]
-MOST: Final = 115
+MOST: Final = 116
 
 
 def test_a_mutation_breaks_its_place_and_leaves_python() -> None:
@@ -47,3 +49,16 @@ def _is_there(place: str) -> bool:
 def test_no_two_mutations_have_one_name_or_break_one_place() -> None:
     assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS)
     assert len({(each.function, each.kind, each.place) for each in MUTATIONS}) == len(MUTATIONS)
+
+
+@pytest.mark.parametrize(("place", "outcome"), [(0, Outcome.UNCLEAR), (1, Outcome.CAUGHT)])
+def test_a_file_that_runs_no_longer_is_no_noticed_fault(place: int, outcome: Outcome, tmp_path: Path) -> None:
+    package = tmp_path / "plugins" / "icefloe"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "sums.py").write_text("def total(rows):\n    found = [0]\n    found += rows\n    return sum(found)\n")
+    (tmp_path / "test_sums.py").write_text(
+        "from icefloe.sums import total\n\ndef test_it():\n    assert total([1]) == 1\n"
+    )
+    broken = Mutation(name="rows are left out", function="total", kind=Kind.WITHOUT, place=place)
+    assert Checkout(tmp_path).run(["test_sums.py"], broken, timeout_seconds=60).outcome is outcome
