@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.iceberg.target import Token
+from icefloe.sinks.iceberg.target_files import chunks
 from icefloe.testing.staged_history import FLIGHTS, StagedBatch, StagedHistory
 from sinks.iceberg.lakes import NAME, Lake
 
@@ -337,6 +339,12 @@ def test_names_swapped_since_are_told_apart_though_the_snapshots_have_expired(tm
     lake.table.maintenance.expire_snapshots().by_ids(gone).commit()
     read = [row for batch in lake.sink().read_back_as_written(lambda _: schema) for row in batch.to_pylist()]
     assert [{name: each[name] for name in row} for each in (read[0], read[2])] == [row, row]
+
+
+def test_rows_of_files_with_other_types_of_text_become_one_file() -> None:
+    batches = [pa.record_batch({"a": pa.array(["x"], kind)}) for kind in (pa.string(), pa.large_string())]
+    [found] = chunks(batches, SimpleNamespace(properties={}))  # type: ignore[arg-type]
+    assert found.column("a").to_pylist() == ["x", "x"]
 
 
 def test_another_name_of_the_catalog_leads_to_the_same_destination(lake: Lake) -> None:

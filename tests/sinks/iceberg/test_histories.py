@@ -107,7 +107,9 @@ def _shallow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", seeds(4, 60))
 def test_a_table_ends_the_same_however_the_history_is_cut(seed: int, tmp_path: Path) -> None:
     random, mode = Random(seed), MODES[seed % len(MODES)]
-    source = RandomHistory(Random(seed), is_keyed_by_code=mode != "rows" and random.random() < 0.5)
+    # Of a column that is gone when a batch is cut, nothing is left, not even a version of a row.
+    drops = mode != "history" or random.random() < 0.5
+    source = RandomHistory(Random(seed), is_keyed_by_code=mode != "rows" and random.random() < 0.5, drops=drops)
     properties = {"write.merge.mode": random.choice(["merge-on-read", "copy-on-write"])}
     version, layout = random.choice(["1", "2", "2"]), PartitionSpec(*random.choice(LAYOUTS))
     is_made, hides_id = random.random() < 0.7, mode == "rows" and random.random() < 0.5
@@ -134,7 +136,7 @@ def test_a_table_ends_the_same_however_the_history_is_cut(seed: int, tmp_path: P
             assert found[-1] == in_order(history.rows.values(), history.shown)
         if mode == "history":
             require_states(lake, source)
-            found[-1] = intervals(lake, history.shown)
+            found[-1] = found[-1] if drops else intervals(lake, history.shown)
     assert found[:1] == found[1:]
 
 

@@ -120,7 +120,8 @@ def chunks(rows: Iterable[pa.RecordBatch], metadata: TableMetadata) -> Iterator[
             if held and (held_bytes >= _CHUNK_BYTES or held_rows + batch.num_rows > most_rows):
                 yield pa.Table.from_batches(held)
                 held, held_bytes, held_rows = [], 0, 0
-            held.append(batch)
+            # Of a column that an older file lacks, PyIceberg reads nulls of the large type.
+            held.append(batch.cast(held[0].schema) if held else batch)
             held_bytes += batch.nbytes
             held_rows += batch.num_rows
     if held:
