@@ -25,7 +25,7 @@ def watched(calls: OutwardCalls, **access: Any) -> Any:
 
 @pytest.mark.parametrize("seed", seeds(2, 40))
 def test_a_table_ends_the_same_however_the_history_is_cut(seed: int, postgresql: Postgresql) -> None:
-    access = {
+    access: dict[str, Any] = {
         "host": "127.0.0.1", "port": postgresql.port, "dbname": "postgres", "user": postgresql.user,
         "password": postgresql.password,
     }  # fmt: skip

@@ -17,7 +17,7 @@ from icefloe.changes.columns import ChangeColumns
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.iceberg.step import Step as RecordedStep
 from icefloe.iceberg.step import StepKind
-from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, column_path
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 
 Row: TypeAlias = Mapping[str, Any]
 """Values of the table's columns by name."""
@@ -192,7 +192,7 @@ class StagedHistory:
         keys = []
         for name in self.identity:
             value: Any = row
-            for each in column_path(self.schema, name):
+            for each in name.split("."):
                 value = None if value is None else value[each]
             keys.append(value)
         return keys

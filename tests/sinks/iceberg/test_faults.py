@@ -323,7 +323,7 @@ def test_changes_are_read_back_by_the_names_that_their_columns_had(tmp_path: Pat
     assert [row.get("phrase") for row in rows] == [None, "a", "b"]
 
 
-def test_names_swapped_since_are_told_apart_though_the_snapshots_have_expired(tmp_path: Path) -> None:
+def test_fields_whose_names_were_swapped_since_are_read_right_after_an_expiry(tmp_path: Path) -> None:
     lake = Lake.create(tmp_path)
     inner = pa.struct([("origin", pa.string()), ("to", pa.string())])
     history = StagedHistory(schema=pa.schema([*FLIGHTS, ("other", pa.string()), ("at", inner)]))
