@@ -7,6 +7,7 @@
 """
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -94,6 +95,7 @@ def reader(warehouse: Path, bed: str) -> dict[str, Any]:
 
     from icefloe.spark import read_changes
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = SparkSession.Builder().master(f"local[{CORES}]").config("spark.ui.enabled", "false").getOrCreate()
     catalog = SqlCatalog(CATALOG, uri=f"sqlite:///{warehouse}/catalog.db", warehouse=f"file://{warehouse}/warehouse")
     table = catalog.load_table(f"{NAMESPACE}.{bed}")
