@@ -17,6 +17,7 @@ PAGE: Final = ROOT / "docs" / "pipeline_keys.md"
 
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "A pipeline": (),
+    "An item of `checks`": ("properties", "checks", "items"),
     "`shuffle`": ("properties", "shuffle"),
     "`spark`": ("properties", "spark"),
     "`changelog`": ("properties", "changelog"),

@@ -4,13 +4,14 @@
                                         +-> shuffle_write -> coalesce -> shuffle_read -+
                                         +-> nothing_to_do -----------------------------+
 
-Only pipelines whose batches are staged and then delivered to another sink have ``deliver``.
+Only pipelines whose batches are staged and then delivered to another sink have ``deliver``. Only those with ``checks``
+have ``check``, before deliver and commit.
 
 The DAG, the command line, the records, the status and the page use it, so that none can name a task that another does
 not know.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final
@@ -29,6 +30,7 @@ class FlowTask(StrEnum):
     COALESCE = "coalesce"
     SHUFFLE_READ = "shuffle_read"
     NOTHING_TO_DO = "nothing_to_do"
+    CHECK = "check"
     DELIVER = "deliver"
     COMMIT = "commit"
     CLEANUP = "cleanup"
@@ -59,18 +61,18 @@ class Route(StrEnum):
     SHUFFLE = "shuffle"
     NOTHING_TO_DO = "nothing_to_do"
 
-    def tasks(self, *, delivers: bool = False) -> tuple[FlowTask, ...]:
-        """The tasks between ``route`` and ``commit``, in order. With ``delivers``, staged batches are delivered."""
+    def tasks(self, then: Iterable[FlowTask] = ()) -> tuple[FlowTask, ...]:
+        """The tasks between ``route`` and ``commit``, in order; all routes of a pipeline end with ``then``."""
         own = (FlowTask.SHUFFLE_WRITE, FlowTask.COALESCE, FlowTask.SHUFFLE_READ)
-        return (*(own if self is Route.SHUFFLE else (FlowTask(self.value),)), *([FlowTask.DELIVER] if delivers else []))
+        return (*(own if self is Route.SHUFFLE else (FlowTask(self.value),)), *then)
 
-    def edges(self, *, delivers: bool = False) -> Iterator[tuple[FlowTask, FlowTask]]:
+    def edges(self, then: Iterable[FlowTask] = ()) -> Iterator[tuple[FlowTask, FlowTask]]:
         """The tasks of a route in pairs, each with the next one, from ``route`` to ``commit``.
 
         >>> [(before.value, after.value) for before, after in Route.INSERT_ONLY.edges()]
         [('route', 'insert_only'), ('insert_only', 'commit')]
         """
-        yield from pairwise((FlowTask.ROUTE, *self.tasks(delivers=delivers), FlowTask.COMMIT))
+        yield from pairwise((FlowTask.ROUTE, *self.tasks(then), FlowTask.COMMIT))
 
 
 WORKING_TASKS: Final = tuple(

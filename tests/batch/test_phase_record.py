@@ -25,7 +25,7 @@ def batch(workshop: Workshop) -> OpenBatch:
 
 
 def phase(batch: OpenBatch, name: str) -> PhaseRecord:
-    return next(record for record in load_phases(batch.store, Route.SHUFFLE, delivers=False) if record.phase == name)
+    return next(record for record in load_phases(batch.store, Route.SHUFFLE) if record.phase == name)
 
 
 def fail(store: Store) -> None:
@@ -39,32 +39,32 @@ def test_attempts_add_up(store: Store) -> None:
         fail(store)
     with recorded_phase(store, "shuffle_read") as tally:
         tally.begin(1, of=3)
-    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
+    [record] = load_phases(store, Route.SHUFFLE)
     assert (record.attempts, record.tasks_found, record.tasks_run, record.tasks_failed) == (2, 2, 4, 1)
     assert record.seconds > 0
 
 
 def test_the_spark_application_of_the_last_attempt_is_named_as_soon_as_it_runs(store: Store) -> None:
     with recorded_phase(store, "shuffle_read", application=TrackedApplication(id="app-1", ui="http://driver:4040")):
-        [record] = load_phases(store, Route.SHUFFLE, delivers=False)
+        [record] = load_phases(store, Route.SHUFFLE)
         assert (record.spark_application_id, record.spark_ui) == ("app-1", "http://driver:4040")
     with recorded_phase(store, "shuffle_read", application=TrackedApplication(id="app-2")):
         pass
-    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
+    [record] = load_phases(store, Route.SHUFFLE)
     assert (record.spark_application_id, record.spark_ui) == ("app-2", None)
     with recorded_phase(store, "shuffle_read"):
         pass
-    assert load_phases(store, Route.SHUFFLE, delivers=False)[0].spark_application_id is None
+    assert load_phases(store, Route.SHUFFLE)[0].spark_application_id is None
 
 
 def test_an_attempt_that_is_killed_counts_without_a_time(store: Store) -> None:
     attempt = recorded_phase(store, "coalesce")
     attempt.__enter__()
-    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
+    [record] = load_phases(store, Route.SHUFFLE)
     assert (record.attempts, record.seconds, record.is_running) == (1, 0.0, True)
     with recorded_phase(store, "coalesce"):
         pass
-    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
+    [record] = load_phases(store, Route.SHUFFLE)
     assert (record.attempts, record.attempts_lost, record.is_running) == (2, 1, False)
 
 
@@ -72,7 +72,7 @@ def test_a_damaged_record_is_counted_from_scratch(store: Store) -> None:
     store.put("phases/coalesce.json", b"{")
     with recorded_phase(store, "coalesce"):
         pass
-    assert load_phases(store, Route.SHUFFLE, delivers=False)[0].attempts == 1
+    assert load_phases(store, Route.SHUFFLE)[0].attempts == 1
 
 
 def test_a_rerun_counts_what_it_found_and_what_it_ran(batch: OpenBatch) -> None:
@@ -98,12 +98,12 @@ def test_a_task_that_another_attempt_has_done_meanwhile_is_adopted(batch: OpenBa
 def test_a_node_that_is_lost_is_recorded_before_its_outputs_are_made_again(store: Store) -> None:
     with pytest.raises(TerminalError):
         lose_a_node_and_die(store)
-    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
+    [record] = load_phases(store, Route.SHUFFLE)
     [node] = record.nodes_lost
     assert (node.address, node.map_outputs) == ("a:1", 2), "two ranges found the same"
     with recorded_phase(store, "shuffle_read"):
         pass
-    [record] = load_phases(store, Route.SHUFFLE, delivers=False)
+    [record] = load_phases(store, Route.SHUFFLE)
     assert (record.nodes_lost, record.attempts_lost) == ((node,), 1)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.errors import TerminalError
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.settings import AssetSchedule, SparkSettings
+from icefloe.pipeline.settings import AssetSchedule, Check, SparkSettings
 from icefloe.pipeline.validation import pipeline_schema
 
 DESIGNED = """\
@@ -28,6 +28,7 @@ on_rollback: compensate
 columns: [flight_id, arr_delay]
 filter: "origin = 'JFK'"
 pin: false
+checks: [{name: late, query: SELECT * FROM changes WHERE arr_delay > 1440, on_failure: warn}]
 storage: file:///var/icefloe
 storage_conn_id: null
 storage_is_shared: false
@@ -56,6 +57,9 @@ def test_the_documented_file_loads_with_every_key_typed(write):
     assert pipeline.name == "flights_changes"
     assert pipeline.identifier_columns == ("flight_id",)
     assert pipeline.columns == ("flight_id", "arr_delay")
+    assert pipeline.checks == (
+        Check(name="late", query="SELECT * FROM changes WHERE arr_delay > 1440", on_failure="warn"),
+    )
     assert (pipeline.max_bytes_per_batch, pipeline.poll_interval) == (2**40, 30.0)
     assert pipeline.spark == SparkSettings(conn_id="spark_default", conf={"spark.executor.cores": "4"})
     assert pipeline.checkpoint_url == f"dynamodb://checkpoints/checkpoints/{pipeline.name}"

@@ -110,8 +110,8 @@ class Delivery:
     @property
     def tasks(self) -> list[FlowTask]:
         """The tasks of the route, one after another."""
-        route, delivers = self.begun.route, self.begun.reference.settings.delivers
-        return [task for task in route.tasks(delivers=delivers) if task is not FlowTask.NOTHING_TO_DO]
+        route, then = self.begun.route, self.begun.reference.settings.last_tasks
+        return [task for task in route.tasks(then) if task is not FlowTask.NOTHING_TO_DO]
 
     def deliver(self, *, first: int = 0) -> None:
         """Runs the tasks of the route from the first one on, then commit and cleanup."""

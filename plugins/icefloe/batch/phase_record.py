@@ -3,9 +3,9 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from icefloe.batch.plan_document import phase_key
@@ -103,6 +103,42 @@ def merged_nodes(nodes: Iterable[LostNode]) -> tuple[LostNode, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrongRows(Document):
+    """The rows that the query of a check returned.
+
+    Attributes:
+        samples: the first of them as text; null stays null, and of a long text the beginning counts.
+        error: why the query did not end, in DuckDB's words, which may quote values; None: it ended.
+    """
+
+    rows: int = 0
+    samples: tuple[Mapping[str, str | None], ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult(WrongRows):
+    """A check of a batch; ``digest`` is of the check and of the changes that it saw."""
+
+    name: str
+    outcome: Literal["passed", "failed", "warned"]
+    digest: str
+
+    @classmethod
+    def of(cls, name: str, found: WrongRows, *, digest: str, stops: bool) -> "CheckResult":
+        """The result of a check, which fails or warns."""
+        is_wrong = found.rows > 0 or found.error is not None
+        outcome: Literal["failed", "warned"] = "failed" if stops else "warned"
+        return cls(name=name, outcome=outcome if is_wrong else "passed", digest=digest, **asdict(found))
+
+    @property
+    def sentence(self) -> str:
+        """The result without a value of any row."""
+        rows = f"{self.rows:,} wrong {'row' if self.rows == 1 else 'rows'}"
+        return f"check {self.name} " + (f"found {rows}" if self.error is None else "did not end")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedApplication:
     """The Spark application that runs an attempt of a phase.
 
@@ -116,7 +152,7 @@ class TrackedApplication:
 
 @dataclass(slots=True, kw_only=True)
 class PhaseRecord(Document):
-    """One phase of a batch over all its attempts (docs/developers/formats.md). No decision depends on it."""
+    """One phase of a batch over all its attempts (docs/developers/formats.md). Losing it costs no more than work."""
 
     version: Literal[1] = 1
     phase: str
@@ -135,6 +171,7 @@ class PhaseRecord(Document):
     spark_application_id: str | None = None
     spark_ui: str | None = None
     nodes_lost: Annotated[tuple[LostNode, ...], LEFT_OUT_IF_EMPTY] = ()
+    checks: Annotated[tuple[CheckResult, ...], LEFT_OUT_IF_EMPTY] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -199,7 +236,7 @@ class PhaseTally:
 @contextmanager
 def recorded_phase(store: Store, phase: str, *, application: TrackedApplication | None = None) -> Iterator[PhaseTally]:
     """Records an attempt as it begins and, unless it failed for good, as it ends."""
-    record = _load(store, phase) or PhaseRecord(phase=phase)
+    record = load_phase(store, phase) or PhaseRecord(phase=phase)
     tally = PhaseTally(record=record, store=store, is_first=record.attempts == 0)
     record.attempts += 1
     record.attempts_lost += record.is_running
@@ -219,13 +256,14 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
     tally.ended()
 
 
-def load_phases(store: Store, route: Route, *, delivers: bool) -> tuple[PhaseRecord, ...]:
+def load_phases(store: Store, route: Route, then: Iterable[FlowTask] = ()) -> tuple[PhaseRecord, ...]:
     """The records of a route that exist, in the order of the DAG."""
-    found = (_load(store, task) for task in (FlowTask.PLAN, *route.tasks(delivers=delivers)) if task in PHASES)
+    found = (load_phase(store, task) for task in (FlowTask.PLAN, *route.tasks(then)) if task in PHASES)
     return tuple(record for record in found if record is not None)
 
 
-def _load(store: Store, phase: str) -> PhaseRecord | None:
+def load_phase(store: Store, phase: str) -> PhaseRecord | None:
+    """The record of a phase; None if there is none, or a damaged one."""
     key = phase_key(phase)
     try:
         return load_document(PhaseRecord, store.get(key), what=f"the phase record {store.url}/{key}")

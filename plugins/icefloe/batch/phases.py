@@ -9,6 +9,7 @@ from icefloe.batch.context.batch_folder import BatchFolder, MapInputs
 from icefloe.batch.context.references import BatchReference, table_files
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.task_attempt import TaskAttempt
+from icefloe.batch.deliver.check_batch import BatchChecks
 from icefloe.batch.deliver.deliver_batch import deliver_batch
 from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.map.write_part import write_part
@@ -30,7 +31,7 @@ from icefloe.iceberg.catalog.file_io import FileRefusedError, FileUnansweredErro
 from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.committed_output import CorruptMapOutputError
 
-__all__ = ["run_coalesce", "run_phase"]
+__all__ = ["run_phase", "run_without_engine"]
 
 logger = logging.getLogger(__name__)
 
@@ -234,11 +235,18 @@ class _Tasks:
         return damaged
 
 
+def run_without_engine(task: FlowTask, reference: BatchReference) -> dict[str, object]:
+    """Runs ``coalesce`` or ``check``; returns its figures. `TerminalError` if the batch is done."""
+    if task is FlowTask.CHECK:
+        return {each.name: each.rows for each in BatchChecks(reference.settings.pipeline).run(reference)}
+    plan = run_coalesce(reference).plan
+    return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
+
+
 def run_coalesce(reference: BatchReference) -> Coalesced:
     """Plans the reduce ranges of a batch, or finds them.
 
-    It opens the table's files too, because a damaged map output is made again here. `TerminalError` if the batch is
-    done.
+    It opens the table's files too, because a damaged map output is made again here.
     """
     running = reference.open()
     inputs = MapInputs.of(running.folder, table_files(reference))

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from icefloe.checkpoint.record_store import backfill_prefix
 from icefloe.checkpoint.records import Writer
 from icefloe.errors import TerminalError
+from icefloe.flow import FlowTask
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import SinkSettings
 from icefloe.pipeline.yaml_file import YamlFile
@@ -152,6 +153,11 @@ class RunSettings:
     def delivers(self) -> bool:
         """True if batches go on from that folder. A backfill stays: `icefloe deliver` brings it to a sink."""
         return self.pipeline.delivers and self.backfill_id is None
+
+    @property
+    def last_tasks(self) -> tuple[FlowTask, ...]:
+        """The tasks between the work of a route and commit."""
+        return self.pipeline.last_tasks(is_backfill=self.backfill_id is not None)
 
     @property
     def digest(self) -> str:

@@ -174,6 +174,8 @@ def _check_table(session: PipelineSession, checks: Checklist) -> None:
                 + ("" if found.row_filter is None else f", of the rows where {found.row_filter.text}")
             ),
         )
+        if pipeline.checks:
+            checks.run("checks", table.checks, ", ".join)
     checks.run(
         "checkpoint",
         lambda: (table.next_batch_number(),),

@@ -10,13 +10,13 @@ from icefloe.batch.context.references import BatchFinished, BatchReference, ends
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.commit_batch import commit_batch
 from icefloe.batch.phase_record import Engine
-from icefloe.batch.phases import run_phase
+from icefloe.batch.phases import run_phase, run_without_engine
 from icefloe.batch.report import BatchReport
 from icefloe.engines.cores import available_cores
 from icefloe.engines.local import LocalEngine
 from icefloe.engines.spark.master import SparkMaster, spark_advice
 from icefloe.engines.spark.submit import SparkSubmit
-from icefloe.flow import Phase
+from icefloe.flow import FlowTask, Phase
 from icefloe.pipeline.model import Pipeline
 
 __all__ = ["PhaseRunner"]
@@ -85,6 +85,10 @@ class PhaseRunner:
             return
         engine = self.engine or LocalEngine(memory_bytes=self.pipeline.shuffle.memory_bytes)
         self._with_all_parts(lambda: run_phase(phase, reference, engine), reference, phase)
+
+    def run_here(self, task: FlowTask, reference: BatchReference) -> dict[str, object]:
+        """See `run_without_engine`."""
+        return self._with_all_parts(lambda: run_without_engine(task, reference), reference)
 
     def commit(self, reference: BatchReference) -> BatchReport:
         """See `commit_batch`; `BatchFinished` if another run has committed the batch."""

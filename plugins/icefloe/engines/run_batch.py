@@ -12,7 +12,6 @@ from icefloe.batch.context.references import BatchFinished, BatchReference, ends
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.deliver.commit_batch import try_to_clean_up
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.phases import run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus, Trouble
@@ -97,13 +96,13 @@ def _run(session: PipelineSession, request: RequestedRange | None, runner: Phase
 
 
 def _run_tasks(route: Route, reference: BatchReference, runner: PhaseRunner, observe: Observer) -> BatchReport:
-    for task in route.tasks(delivers=reference.settings.delivers):
+    for task in route.tasks(reference.settings.last_tasks):
         if task is not FlowTask.NOTHING_TO_DO:
             with observe(task), ends_well_if_finished(reference):
-                if task.phase is None:
-                    run_coalesce(reference)
-                else:
+                if task.phase is not None:
                     runner.run(task.phase, reference)
+                else:
+                    runner.run_here(task, reference)
     with observe(FlowTask.COMMIT):
         return runner.commit(reference)
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from icefloe.errors import TerminalError
+from icefloe.flow import FlowTask
 from icefloe.pipeline.environment import has_reference, hide_values, named_variables, texts_of
 from icefloe.pipeline.settings import (
     AssetSchedule,
     ChangelogSettings,
     ChangesOption,
+    Check,
     CommitGroupsOption,
     DefaultArgument,
     FollowOption,
@@ -42,6 +44,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "allowed_locations": lambda value: () if value is None else tuple(value),
     "identifier_columns": lambda value: None if value is None else tuple(value),
     "columns": lambda value: None if value is None else tuple(value),
+    "checks": lambda value: tuple(Check(**each) for each in value),
     "storage": read_url,
     "checkpoint": read_url,
     "coordination": read_url,
@@ -88,6 +91,7 @@ class Pipeline:
     on_removed_rows: RemovedRowsOption = "fail"
     commit_groups: CommitGroupsOption = "fuse"
     follow: FollowOption = "lineage"
+    checks: tuple[Check, ...] = ()
     initial_load: Literal["full", "from_now", "from_earliest"] = "full"
     on_gap: Literal["fail", "reload"] = "fail"
     on_rollback: RollbackOption = "compensate"
@@ -190,6 +194,11 @@ class Pipeline:
     def delivers(self) -> bool:
         """True if batches are staged as files before the sink gets them."""
         return self.sink.type != "files" or self.changes in ("upsert", "append_only")
+
+    def last_tasks(self, *, is_backfill: bool = False) -> tuple[FlowTask, ...]:
+        """The tasks between the work of a route and commit. A backfill stays staged."""
+        is_passed_on = self.delivers and not is_backfill
+        return (*([FlowTask.CHECK] if self.checks else []), *([FlowTask.DELIVER] if is_passed_on else []))
 
     @property
     def changes_folder(self) -> SinkSettings:

@@ -48,6 +48,15 @@ _DURATIONS: Final = ("retry_delay", "max_retry_delay", "execution_timeout")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A query whose rows are the wrong changes of a batch: none, and the batch passes."""
+
+    name: str
+    query: str
+    on_failure: Literal["fail", "warn"] = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffleSettings:
     """Way and sizes of the shuffle.
 

@@ -42,5 +42,5 @@ def require_made_again(batch: OpenBatch, expected: set[int]) -> None:
 
 def nodes_lost(batch: OpenBatch) -> list[LostNode]:
     """The nodes that the phases of an open batch name."""
-    phases = load_phases(batch.store, Route.SHUFFLE, delivers=False)
+    phases = load_phases(batch.store, Route.SHUFFLE)
     return [node for phase in phases for node in phase.nodes_lost]

@@ -57,7 +57,7 @@ class Claim:
 
 CLAIMS: Final = (
     Claim(kind=Kind.PIPELINE, begins=r"version: 1\n(.*\n)*table: "),
-    Claim(kind=Kind.KEYS, begins=r"(sink|spark|shuffle|schedule|default_args|allowed_locations):"),
+    Claim(kind=Kind.KEYS, begins=r"(checks|sink|spark|shuffle|schedule|default_args|allowed_locations):"),
     Claim(kind=Kind.PROTOCOL, begins="stateDiagram-v2"),
     Claim(kind=Kind.COMMAND_LIST, begins=r"((icefloe|make)( \S+)* {2,}[^# ].*\n)+\Z"),
     Claim(kind=Kind.SHELL, begins=r"(export|airflow|icefloe|make|eval|pip) "),

@@ -13,7 +13,7 @@ from icefloe.batch.rows.row_reader import RowLimit, TableRowReader
 from icefloe.batch.rows.row_shape import RowShape
 from icefloe.documents import LEFT_OUT_IF_NONE, Document, digest_of, dump_document, fields_crc32, load_document
 from icefloe.errors import TerminalError, TransientError
-from icefloe.flow import Phase, Route
+from icefloe.flow import FlowTask, Phase, Route
 from icefloe.iceberg.catalog.confined_io import TableAccess
 from icefloe.iceberg.catalog.file_io import FileIO
 from icefloe.iceberg.files.reader import FileReader
@@ -89,15 +89,16 @@ class UnfinishedTasksError(TransientError):
     """Tasks have not finished, or their parts are gone. Repeating commit alone does not help.
 
     Attributes:
-        phase: runs only these tasks again; None: a Spark job met the error.
+        phase: runs only these tasks again; None: a Spark job met the error, or no phase mends it.
     """
 
     phase: Phase | None = None
 
     @classmethod
-    def at(cls, phase: Phase, found: str, *, then: str) -> Self:
-        """The error of a phase whose tasks must run again."""
-        return cls(f"{found}; run again, or in Airflow clear {phase} and its downstream tasks: {then}", phase=phase)
+    def at(cls, task: FlowTask | Phase, found: str, *, then: str) -> Self:
+        """The error of a task that must run again."""
+        sentence = f"{found}; run again, or in Airflow clear {task} and its downstream tasks: {then}"
+        return cls(sentence, phase=FlowTask(task).phase)
 
 
 @dataclass(frozen=True, kw_only=True)

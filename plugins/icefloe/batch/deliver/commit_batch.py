@@ -174,7 +174,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     # The proof also makes the batch whole at its folder: it writes the manifest, from which on readers see it.
     proven = prove_and_publish(running)
     delivers = running.settings.delivers
-    phases = load_phases(running.folder.store, plan.route, delivers=delivers)
+    phases = load_phases(running.folder.store, plan.route, running.settings.last_tasks)
     report = report_of(proven, phases, _delivery(running) if delivers else None)
     tally.record.requests = running.requests.taken()
     report = replace(report, phases=(*report.phases, tally.ended()))

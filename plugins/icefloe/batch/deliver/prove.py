@@ -1,8 +1,9 @@
 """The proof of a batch: the records of its tasks add up, and its files become whole for readers."""
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Self, TypeVar
 
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from icefloe.batch.context.batch_folder import BatchFolder, UnfinishedTasksError
 from icefloe.batch.context.running_batch import RunningBatch
+from icefloe.batch.phase_record import CheckResult, load_phase
 from icefloe.batch.plan_document import Plan
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.batch.report import SummaryCheck
@@ -19,8 +21,9 @@ from icefloe.batch.rows.row_reader import RowLimit
 from icefloe.batch.staged_changes import RangeResult
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.checkpoint.records import OffsetRecord
+from icefloe.documents import digest_of, dump_document
 from icefloe.errors import TerminalError
-from icefloe.flow import Phase, Route
+from icefloe.flow import FlowTask, Phase, Route
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import StepKind
 from icefloe.pipeline.model import Pipeline
@@ -93,23 +96,52 @@ class FinishedTasks:
             )
 
 
-def prove_and_publish(running: RunningBatch) -> FinishedTasks:
-    """Audits a batch and writes its manifest; `UnfinishedTasksError` if a part is missing or cut."""
-    plan = running.plan
+def prove(running: RunningBatch) -> FinishedTasks:
+    """Audits a batch; `UnfinishedTasksError` if a part is missing."""
     batch = FinishedTasks.of(running.folder)
     batch.audit()
     pipeline = running.settings.pipeline
     _refuse_removed_rows(batch, pipeline)
-    checks, warnings = check_summaries(plan, batch.handed_on, stops=pipeline.on_summary_mismatch == "fail")
+    stops = pipeline.on_summary_mismatch == "fail"
+    checks, warnings = check_summaries(running.plan, batch.handed_on, stops=stops)
+    return replace(batch, checks=checks, warnings=warnings)
+
+
+def prove_and_publish(running: RunningBatch) -> FinishedTasks:
+    """Audits a batch and writes its manifest; `UnfinishedTasksError` if a part is missing or cut, or not checked."""
+    plan, batch = running.plan, prove(running)
+    found = checked(running, batch)
     try:
-        columns = running.folder.shape.delivered.schema_json
-        running.folder_of_changes.commit(batch.summary, batch.messages, columns)
+        running.folder_of_changes.commit(batch.summary, batch.messages, running.folder.shape.delivered.schema_json)
     except DamagedPartsError as damage:
         _forget(running.folder, batch, damage)
         raise UnfinishedTasksError.at(
             staging_phase(plan), damage.sentence, then="those parts are written again"
         ) from damage
-    return replace(batch, checks=checks, warnings=warnings)
+    return replace(batch, warnings=(*batch.warnings, *(each.sentence for each in found if each.outcome != "passed")))
+
+
+def check_digests(pipeline: Pipeline, batch: FinishedTasks) -> list[str]:
+    """A digest of each check and of the changes that it is about: an edited check counts at the next try."""
+    seen = dump_document(batch.summary).decode()
+    return [digest_of(json.dumps([asdict(check), seen]).encode()) for check in pipeline.checks]
+
+
+def checked(running: RunningBatch, batch: FinishedTasks) -> tuple[CheckResult, ...]:
+    """The results of the checks; `UnfinishedTasksError` unless each has passed, or readers see the batch already."""
+    pipeline, number = running.settings.pipeline, running.plan.batch_number
+    record = load_phase(running.folder.store, FlowTask.CHECK) if pipeline.checks else None
+    found = () if record is None else record.checks
+    passed = {each.digest for each in found if each.outcome != "failed"}
+    digests = check_digests(pipeline, batch)
+    missing = [check.name for check, digest in zip(pipeline.checks, digests, strict=True) if digest not in passed]
+    if missing and running.folder_of_changes.whole(number) is None:
+        raise UnfinishedTasksError.at(
+            FlowTask.CHECK,
+            f"check {missing[0]} of batch {number} of {pipeline.name} has not passed as it is now",
+            then="it is read again from the pipeline file",
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

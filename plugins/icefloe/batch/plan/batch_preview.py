@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.deliver.check_batch import BatchChecks
 from icefloe.batch.open.claim_batch import fitted_to_sink, refuse_rows_without_key
 from icefloe.batch.open.column_policies import pipeline_identity
 from icefloe.batch.open.next_batch import NextBatch, next_batch, requested_batch
@@ -66,6 +67,11 @@ class TableCheck:
             )
         ChangeColumns.refuse_in(shape.delivered.arrow.names, table=pipeline.table)
         return shape
+
+    def checks(self) -> list[str]:
+        """The names of the checks, whose queries fit the columns."""
+        BatchChecks(self.session.pipeline).require_bound(self.shape().delivered.arrow)
+        return [check.name for check in self.session.pipeline.checks]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -42,6 +42,8 @@ TASK_PAGES: Final[Mapping[str, str]] = {
     "redoes only the ranges that were not delivered.",
     "deliver": "Checks that no row was lost or made up, then delivers the staged batch to the sink, part by part. "
     "A retry delivers only the parts that are missing. A small batch needs no Spark application.",
+    "check": "Runs the queries of `checks` on the proven changes, before anybody sees them. If it is red, its "
+    "log names the check and what to do.",
     "nothing_to_do": "The table is as it was, or its commits changed no row.",
     "commit": "Checks that no row was lost or made up, then publishes the batch and moves the cursor. *Skipped* if "
     "there is no batch.",
@@ -111,10 +113,12 @@ RangeOfRun: TypeAlias = "Callable[[Mapping[str, object]], RequestedRange | None]
 """Reads a run's configuration; None: the next batch of the pipeline."""
 
 
-def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name: str, delivers: bool) -> BaseOperator:
-    """Adds plan to cleanup to the current DAG and returns plan; the sink gets the staged batch if it ``delivers``."""
+def add_batch_tasks(
+    pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name: str, then: Sequence[FlowTask]
+) -> BaseOperator:
+    """Adds plan to cleanup to the current DAG, with ``then`` before commit, and returns plan."""
     plan = _plan(pipeline, range_of_run)
-    edges = [edge for route in Route for edge in route.edges(delivers=delivers)]
+    edges = [edge for route in Route for edge in route.edges(then)]
     used = {task for edge in edges for task in edge}
     made = {
         FlowTask.ROUTE: _route(pipeline, plan),
@@ -124,6 +128,10 @@ def add_batch_tasks(pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name:
         FlowTask.COMMIT: _commit(pipeline, asset_name),
         FlowTask.CLEANUP: _call(pipeline, FlowTask.CLEANUP, "clean_up_batch"),
     }
+    if FlowTask.CHECK in used:
+        # Of the three ways to it, two are skipped.
+        made[FlowTask.CHECK] = _call(pipeline, FlowTask.CHECK, "check_batch", trigger_rule=_AFTER_ROUTES)
+        made[FlowTask.CHECK].operator.operator_extra_links = (BatchLink(),)
     for before, after in edges:
         made[before] >> made[after]
     made[FlowTask.COMMIT] >> made[FlowTask.CLEANUP]
@@ -162,10 +170,10 @@ def _route(pipeline: Pipeline, plan: XComArg) -> XComArg:
     return route(plan)
 
 
-def _call(pipeline: Pipeline, name: FlowTask, function: str) -> XComArg:
+def _call(pipeline: Pipeline, name: FlowTask, function: str, *, trigger_rule: str = "all_success") -> XComArg:
     """The task that calls a function of `calls`, which is imported when the task runs."""
 
-    @task(task_id=name.value, multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES[name])
+    @task(task_id=name.value, multiple_outputs=_MULTIPLE_OUTPUTS, doc_md=TASK_PAGES[name], trigger_rule=trigger_rule)
     def call() -> object:
         with airflow_failures(name.value, pipeline):
             from icefloe.orchestration.tasks import calls

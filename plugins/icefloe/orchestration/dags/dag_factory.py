@@ -190,7 +190,7 @@ def pipeline_dag(pipeline: Pipeline, path: Path) -> DAG:
             waits=pipeline.schedule == _CONTINUOUS,
             check_configuration=next_batch,
         )
-        plan = add_batch_tasks(pipeline, next_batch, asset_name=dag.dag_id, delivers=pipeline.delivers)
+        plan = add_batch_tasks(pipeline, next_batch, asset_name=dag.dag_id, then=pipeline.last_tasks())
         plan.doc_json = pipeline_facts_document(pipeline)
         wait_for_snapshot >> plan
     return dag
@@ -210,7 +210,9 @@ def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
         tags=[_TAG, "backfill"],
     ) as dag:
         # A backfill stays staged: `icefloe deliver` brings it where somebody wants it.
-        plan = add_batch_tasks(pipeline, backfill_range, asset_name=dag.dag_id, delivers=False)
+        plan = add_batch_tasks(
+            pipeline, backfill_range, asset_name=dag.dag_id, then=pipeline.last_tasks(is_backfill=True)
+        )
         plan.doc_json = pipeline_facts_document(pipeline)
     # Last, because each task makes deep copies of the params that are there: half the time of parsing many files.
     dag.params = backfill_params()

@@ -61,7 +61,7 @@ def batch_document(
 ) -> dict[str, Any]:
     """The document of a batch, or of one run's batch, if it got that far; an open batch has no report."""
     run, pipeline = runs[0] if runs else None, dag.facts.pipeline
-    delivers = pipeline is not None and pipeline.delivers and not dag.is_backfill
+    then = () if pipeline is None else pipeline.last_tasks(is_backfill=dag.is_backfill)
     details: dict[str, Any] = (
         {name: report.value[name] for name in _DETAILS if report.value.get(name) is not None} if report.value else {}
     )
@@ -76,7 +76,7 @@ def batch_document(
         "batch": None if number is None else _entry(number, runs, status, report),
         "report_sentence": report.sentence if report.value is None else None,
         "run": None if run is None else _run(run),
-        "routes": {route.value: [task.value for task in route.tasks(delivers=delivers)] for route in Route},
+        "routes": {route.value: [task.value for task in route.tasks(then)] for route in Route},
         "earlier_runs": [_run(each) for each in runs[1:]],
         "trouble": _trouble(dag, run, status, now),
         "details": details,

@@ -16,7 +16,6 @@ from icefloe.batch.context.session import PipelinePlaces, PipelineSession
 from icefloe.batch.deliver.commit_batch import clean_up_finished
 from icefloe.batch.open.next_batch import Work, find_work
 from icefloe.batch.open.next_range import RequestedRange
-from icefloe.batch.phases import run_coalesce
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus, Trouble
@@ -116,7 +115,7 @@ def skip_other_route(task: FlowTask, plan_result: PlanResult) -> None:
     """Skips a task off its batch's route even if `route` was marked as success."""
     # It would replace the records of the tasks on the route.
     route = Route(plan_result["route"])
-    if task not in route.tasks(delivers=True):
+    if task not in route.tasks((FlowTask.CHECK, FlowTask.DELIVER)):
         logger.info("%s has nothing to do: its batch takes the route %s", task, route)
         raise AirflowSkipException(f"the batch takes the route {route}")
 
@@ -130,14 +129,25 @@ def phases_of(pipeline: Pipeline) -> PhaseRunner:
 
 def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, object]:
     """Plans the reduce ranges, or says only that another run has committed the batch."""
-    skip_other_route(FlowTask.COALESCE, plan_result)
+    return _run_here(FlowTask.COALESCE, pipeline, plan_result)
+
+
+def check_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, object]:
+    """Checks the batch; returns the number of wrong rows by check."""
+    return _run_here(FlowTask.CHECK, pipeline, plan_result)
+
+
+def _run_here(task: FlowTask, pipeline: Pipeline, plan_result: PlanResult) -> dict[str, object]:
+    if not plan_result["plan_uri"]:
+        raise AirflowSkipException("no batch")
+    skip_other_route(task, plan_result)
     reference = reference_of(pipeline, plan_result)
     try:
+        # No Spark application is started from here, so that its connection need not be there.
         with ends_well_if_finished(reference):
-            plan = run_coalesce(reference).plan
+            return PhaseRunner(pipeline=pipeline.expanded(os.environ)).run_here(task, reference)
     except BatchFinished:
         return {"finished_by_another_run": True}
-    return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
 
 
 def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch, str | None]:

@@ -16,14 +16,16 @@ const SPREADS = [
 
 export function batchView(found) {
   const { batch, run } = found;
+  const checks = (found.details.phases ?? []).flatMap((each) => each.checks ?? []);
   const tasks = Object.fromEntries((run?.tasks ?? []).map((task) => [task.task_id, task]));
   const place = { href: `?dag_id=${encodeURIComponent(found.dag_id)}`, text: found.pipeline };
   return [
     crumbs(place, batch ? `batch ${batch.batch.batch_number}` : (run?.run_id ?? "")),
     heading(found, batch),
     notice(found),
-    batch ? picture(batch, tasks, found.routes) : waiting(found),
+    batch ? picture(batch, tasks, found.routes, checks) : waiting(found),
     batch ? figures(batch, found.details) : null,
+    checks.length ? checked(checks) : null,
     batch?.delivery ? delivered(batch.delivery) : null,
     spreads(batch, found.details),
     batch?.warnings?.length ? warnings(batch.warnings) : null,
@@ -63,9 +65,9 @@ function waiting(found) {
   return h("p", { class: "said" }, "This run has opened no batch.");
 }
 
-function picture(batch, tasks, routes) {
+function picture(batch, tasks, routes, checks) {
   const frame = h("div", { class: "picture" });
-  const draw = () => frame.replaceChildren(routePicture(batch, tasks, routes, { isNarrow: document.documentElement.clientWidth < NARROW }));
+  const draw = () => frame.replaceChildren(routePicture(batch, tasks, routes, { isNarrow: document.documentElement.clientWidth < NARROW, checks }));
   new ResizeObserver(draw).observe(frame);
   draw();
   return h("section", {}, frame);
@@ -99,6 +101,23 @@ function figures(batch, details) {
 }
 
 const smallCards = (cards) => h("dl", { class: "cards small" }, cards.filter(Boolean).map(([name, value, under]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, under && under !== "–" ? h("span", { class: "under" }, under) : null))));
+
+const CHECK_STATES = { passed: "success", failed: "failed", warned: "retrying" };
+
+function checked(checks) {
+  const rows = checks.map(({ name, outcome, rows: wrong, samples, error }) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, name),
+      h("td", {}, badge(CHECK_STATES[outcome], outcome)),
+      h("td", { class: "number" }, error ? "–" : count(wrong)),
+      h("td", { class: "sentence" }, error ?? samples.map((row) => h("p", {}, Object.entries(row).map(([column, value]) => `${column}: ${value ?? "null"}`).join(", ")))),
+    ),
+  );
+  const heads = ["Check", "Result", "Wrong rows", "The first of them"].map((text, index) => h("th", { scope: "col", class: index === 2 ? "number" : null }, text));
+  return h("section", {}, h("h2", {}, "Checks"), h("div", { class: "framed", tabindex: 0, role: "region", "aria-label": "Checks" }, h("table", { class: "batches" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows))));
+}
 
 // Zeros are worth their place only where zero is the good news.
 function delivered(delivery) {

@@ -13,17 +13,22 @@ const NARROW = {
   at: { plan: [94, 6], insert_only: [184, 146], shuffle_write: [4, 146], coalesce: [4, 286], shuffle_read: [4, 426], commit: [94, 566] },
 };
 const BOX = { width: 152, height: 68 };
-// With a sink that batches are delivered to, there is one more box before commit.
-const WITH_SINK = {
-  wide: { ...WIDE, width: 1404, at: { ...WIDE.at, deliver: [1046, 84], commit: [1246, 84] } },
-  narrow: { ...NARROW, height: 780, at: { ...NARROW.at, deliver: [94, 566], commit: [94, 706] } },
-};
+// With checks, and with a sink that batches are delivered to, there is one more box before commit.
+const LAST = ["check", "deliver"];
+
+function places(last, isNarrow) {
+  const base = isNarrow ? NARROW : WIDE;
+  const [right, down] = isNarrow ? [0, 140] : [200, 0];
+  const [x, y] = base.at.commit;
+  const added = [...last, "commit"].map((name, place) => [name, [x + place * right, y + place * down]]);
+  return { width: base.width + last.length * right, height: base.height + last.length * down, at: { ...base.at, ...Object.fromEntries(added) } };
+}
 
 // `routes` has the tasks of each route, as the library's flow.py lists them.
-export function routePicture(batch, tasks, routes, { isNarrow }) {
-  const delivers = Object.values(routes).some((names) => names.includes("deliver"));
-  const plan = delivers ? WITH_SINK[isNarrow ? "narrow" : "wide"] : isNarrow ? NARROW : WIDE;
-  const figures = figuresOf(batch);
+export function routePicture(batch, tasks, routes, { isNarrow, checks }) {
+  const last = LAST.filter((name) => Object.values(routes).some((names) => names.includes(name)));
+  const plan = places(last, isNarrow);
+  const figures = figuresOf(batch, last[0] ?? "commit", checks);
   const shown = Object.values(routes).map((names) => ["plan", ...names, "commit"]).filter((names) => names.every((name) => name in plan.at));
   const used = (name) => name === "plan" || name === "commit" || (routes[batch.route] ?? []).includes(name);
   const edges = shown
@@ -32,14 +37,14 @@ export function routePicture(batch, tasks, routes, { isNarrow }) {
   const boxes = Object.entries(plan.at).map(([name, place]) => box(name, place, used(name), tasks[name], figures[name]));
   return svg(
     "svg",
-    { viewBox: `0 0 ${plan.width} ${plan.height}`, class: `route-picture ${isNarrow ? "is-narrow" : delivers ? "is-long" : ""}`, role: "img", "aria-label": inWords(batch, routes) },
+    { viewBox: `0 0 ${plan.width} ${plan.height}`, class: `route-picture ${isNarrow ? "is-narrow" : ""}`, style: isNarrow ? null : `max-width: ${plan.width}px`, role: "img", "aria-label": inWords(batch, routes) },
     svg("defs", {}, marker("arrow", "on"), marker("arrow-off", "off")),
     edges,
     boxes,
   );
 }
 
-function figuresOf(batch) {
+function figuresOf(batch, first, checks) {
   const { counts, steps } = batch.batch;
   const changes = counts ? Object.values(counts).reduce((sum, each) => sum + each, 0) : null;
   const read = isKnown(batch.bytes_read) ? [`${bytes(batch.bytes_read)}`, `${short(batch.rows_read)} rows`] : null;
@@ -52,16 +57,20 @@ function figuresOf(batch) {
     coalesce: isKnown(batch.ranges) ? `${count(batch.num_partitions)} → ${count(batch.ranges)} ranges` : isKnown(batch.num_partitions) ? `${count(batch.num_partitions)} partitions` : null,
     shuffle_read: isKnown(batch.ranges) ? `${count(batch.ranges)} ${batch.ranges === 1 ? "range" : "ranges"}` : null,
     insert_only: isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
+    check: checks.length ? checksInWords(checks) : null,
     deliver: batch.delivery ? `${short(batch.delivery.documents)} ${counted(batch.delivery).slice(0, batch.delivery.documents === 1 ? -1 : undefined)}` : null,
     commit: batch.state === "committed" ? "sums equal ✓" : null,
     "plan insert_only": read,
     "plan shuffle_write": read,
-    "insert_only commit": written,
     "shuffle_write coalesce": shuffled,
-    "shuffle_read commit": written,
-    "insert_only deliver": written,
-    "shuffle_read deliver": written,
+    [`insert_only ${first}`]: written,
+    [`shuffle_read ${first}`]: written,
   };
+}
+
+function checksInWords(checks) {
+  const wrong = checks.filter((each) => each.outcome !== "passed");
+  return wrong.length ? `${count(wrong.length)} of ${count(checks.length)} found rows` : `${count(checks.length)} passed`;
 }
 
 function box(name, [x, y], isUsed, task, figure) {
