@@ -89,3 +89,36 @@ def test_a_mirror_is_written_through_the_connection_of_its_catalog(lake: Lake, r
     assert result(done, "commit")["delivery"]["url"] == "iceberg://lakehouse/copies.flights"
     rows = lake.table.catalog.load_table("copies.flights").scan().to_arrow().to_pylist()
     assert sorted((row["flight_id"], row["carrier"]) for row in rows) == [(1, "AA"), (2, "DL")]
+
+
+CHECK = {"name": "no_delta", "query": "SELECT carrier FROM changes WHERE carrier = 'DL'"}
+
+
+def test_a_red_check_stops_a_batch_and_the_next_run_goes_on_once_its_query_is_corrected(
+    delivering: Lake, run_dag: RunDag
+) -> None:
+    sink = {"type": "documents", "folder": f"{delivering.folder}/documents"}
+    delivering.write_pipeline("flights", sink=sink, checks=[CHECK])
+    delivering.append((1, "AA"), (2, "DL"))
+    failed = run_dag("flights")
+    assert (failed.by_task["check"], failed.by_task["deliver"]) == ("failed", "upstream_failed")
+    status = json.loads((delivering.folder / "storage/checkpoints/flights/status.json").read_text())
+    assert (status["trouble"]["phase"], status["trouble"]["is_final"]) == ("check", True)
+    assert "check no_delta found 1 wrong row" in status["trouble"]["sentence"]
+    assert documents(delivering) == {}
+
+    delivering.write_pipeline("flights", sink=sink, checks=[CHECK | {"on_failure": "warn"}])
+    done = run_dag("flights")
+    assert (done.run_state, result(done, "check")) == ("success", {"no_delta": 1})
+    assert documents(delivering) == {"1": "AA", "2": "DL"}
+    quiet = run_dag("flights")
+    assert (quiet.run_state, quiet.by_task["check"]) == ("success", "skipped")
+
+
+def test_a_backfill_has_a_check_too(delivering: Lake, run_dag: RunDag) -> None:
+    sink = {"type": "documents", "folder": f"{delivering.folder}/documents"}
+    delivering.write_pipeline("flights", sink=sink, checks=[CHECK])
+    snapshot_id = delivering.append((1, "DL"))
+    done = run_dag("flights__backfill", up_to_snapshot_id=str(snapshot_id))
+    assert (done.by_task["check"], done.by_task["commit"]) == ("failed", "upstream_failed")
+    assert not list(delivering.folder.rglob("_manifest.json"))

@@ -1,4 +1,4 @@
-"""What a query of a check may do, and which values it sees."""
+"""The reach of a query of a check, and the values that it sees."""
 
 import datetime as dt
 import os
@@ -130,7 +130,7 @@ class TimeLimitError(Exception):
     """As Airflow raises one into a task."""
 
 
-def test_what_a_signal_raises_ends_a_query_that_would_run_for_ever(tmp_path: Path) -> None:
+def test_an_error_that_a_signal_raises_ends_a_query_that_would_run_for_ever(tmp_path: Path) -> None:
     endless = "SELECT count(*) FROM range(100000000000) a, range(100000000000) b WHERE a.range % 7 = b.range % 11"
 
     def end(*_: object) -> None:

@@ -134,7 +134,7 @@ def _connected(file: Path, *, memory_bytes: int, **settings: str) -> Iterator["_
         ) from None
     config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": f"{limit}B", "threads": max(1, min(4, limit // _THREAD_BYTES)),
-        "temp_directory": str(file.parent), "preserve_insertion_order": False, "python_enable_replacements": False,
+        "temp_directory": str(file.parent), "preserve_insertion_order": False,
     }  # fmt: skip
     try:
         with duckdb.connect(str(file), config=config | settings) as connection:
