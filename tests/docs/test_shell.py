@@ -19,7 +19,8 @@ from pyiceberg.utils.config import Config
 import airflow_environment
 from docs.recorded_shell import record
 from icefloe.batch.run_settings import Credentials
-from icefloe.engines.spark.master import spark_master
+from icefloe.engines.spark.master import spark_master, spark_release
+from icefloe.errors import TerminalError
 from icefloe.orchestration.connections import object_store_options
 from icefloe.orchestration.dags.dag_factory import backfill_range
 from support.pages.blocks import ROOT, Block
@@ -136,6 +137,10 @@ def check_variable(name: str, value: str) -> None:
             check_connection(whole.removeprefix("AIRFLOW_CONN_").lower())
         case [whole] if whole.startswith("AWS_"):
             S3Store("lake", config={whole.lower(): value})  # type: ignore[arg-type]  # refuses a name that it would not read
+        case ["SPARK_HOME"]:
+            # The page's folder is no Spark here.
+            with pytest.raises(TerminalError, match=f"^there is no Spark in {value}: set SPARK_HOME"):
+                spark_release({name: value})
         case _:
             raise AssertionError(f"who reads the variable {name}? Say so in tests/docs/test_shell.py")
 

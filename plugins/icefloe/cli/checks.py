@@ -99,6 +99,8 @@ def _check_places(pipeline: Pipeline, credentials: Credentials, checks: Checklis
         lambda: PhaseRunner.of(pipeline, os.environ).check_engine(),
         lambda runner: pipeline.engine + ("" if runner.advice is None else f"; {runner.advice}"),
     )
+    if runner is not None and runner.spark is not None:
+        checks.run("spark", runner.spark.try_workers, str)
     if pipeline.shuffle.transfer == "nodes":
         checks.run("node", lambda: Machine().check(), str)
     for url in filter(None, (pipeline.storage, pipeline.checkpoint)):

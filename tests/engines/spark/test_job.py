@@ -58,7 +58,7 @@ def run_phase_raising(monkeypatch: pytest.MonkeyPatch, error: Exception, at_stop
     context = SimpleNamespace(
         master="local[2]", pythonExec=sys.executable, applicationId="app-1", uiWebUrl=None, stop=stop
     )
-    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", lambda _: context)
+    monkeypatch.setattr("pyspark.SparkContext.getOrCreate", lambda: context)
     monkeypatch.setattr("icefloe.engines.spark.job.run_phase", fail)
 
 
@@ -71,7 +71,7 @@ def left_by(reference: BatchReference) -> tuple[str, str]:
 
 
 def test_a_spark_that_does_not_start_leaves_its_words(monkeypatch: pytest.MonkeyPatch, planned: BatchReference) -> None:
-    def fail(_: object) -> None:
+    def fail() -> None:
         raise Py4JError(
             "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
             ": java.lang.IllegalArgumentException: All masters are unresponsive\n\tat org.apache.spark.X(Y.scala:1)\n"

@@ -91,9 +91,11 @@ class SparkCluster:
 
     Attributes:
         secret: without which nobody gets a word from it.
+        home: of its Spark.
     """
 
     folder: Path
+    home: Path = SPARK_HOME
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
     port: int = field(default_factory=free_port)
     ui_port: int = field(default_factory=free_port)
@@ -108,7 +110,7 @@ class SparkCluster:
         self.process = ServerProcess("spark_master", self.folder)
         try:
             self.process.start(
-                [SPARK_HOME / "bin" / "spark-class", MASTER, "--host", _HOST, "--port", str(self.port),
+                [self.home / "bin" / "spark-class", MASTER, "--host", _HOST, "--port", str(self.port),
                  "--webui-port", str(self.ui_port), "--properties-file", self.defaults],
                 environ=self._environ(), is_ready=answers(f"{self.ui}/json/", 200), seconds=_START_SECONDS,
             )  # fmt: skip
@@ -158,7 +160,7 @@ class SparkCluster:
         """Starts a worker, also one that was killed, and waits until the master counts on it."""
         worker.port = free_port()
         command: list[str | Path] = [
-            SPARK_HOME / "bin" / "spark-class", WORKER, "--host", worker.host, "--webui-port", str(worker.port),
+            self.home / "bin" / "spark-class", WORKER, "--host", worker.host, "--webui-port", str(worker.port),
             "--cores", "1", "--memory", "1g", "--work-dir", self.folder / worker.name,
             "--properties-file", self.defaults, self.url,
         ]  # fmt: skip
@@ -184,7 +186,7 @@ class SparkCluster:
         return {
             **home,
             "PATH": f"{self.folder}/bare/bin:{java.parent}:/usr/bin:/bin",
-            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_HOME": str(self.home),
             "SPARK_LOCAL_IP": _HOST,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": QUICK_START,

@@ -69,10 +69,13 @@ class SparkEngine:
 
 
 def _sentence(said: str, tasks: int) -> str:
+    from pyspark import __version__
+
     return (
         f"Spark gave up on {tasks} tasks: {said}; if its workers were killed (exit code 137), memory ran out: raise "
         "spark.executor.memoryOverhead to cores x (shuffle.memory_bytes + 512 MiB), or lower shuffle.memory_bytes; if "
-        "they do not start, set spark.pyspark.python to a Python of the driver's minor version that is there"
+        f"they do not start, see that the cluster runs Spark {__version__} as this driver does; set "
+        "spark.pyspark.python to a Python of the driver's minor version that is there"
     )
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from icefloe.batch.context.references import BatchReference
@@ -16,14 +17,14 @@ from icefloe.engines.spark.engine import SparkEngine
 from icefloe.engines.spark.master import runs_in_driver
 from icefloe.errors import IcefloeError, TransientError
 from icefloe.flow import Phase
-from icefloe.patience import Lane
+from icefloe.patience import Lane, answer_within
 from icefloe.redacted_output import outgoing_errors, outgoing_logs
 from icefloe.redaction.hidden import redacted_foreign
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["run_job"]
+__all__ = ["run_job", "try_workers"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,10 @@ ATTEMPT_VARIABLE: Final = "ICEFLOE_ATTEMPT"
 """The environment variable that names the attempt, and so its error document."""
 SUBMITTER_VARIABLE: Final = "ICEFLOE_SUBMITTER_PID"
 """The environment variable that names the process which started spark-submit."""
+TRIAL: Final = "validate"
+"""The application that proves that workers can run a task."""
 _LOOK_SECONDS: Final = 1.0
+_TRIAL_SECONDS: Final = 120.0
 
 
 def end_with_submitter(environ: Mapping[str, str], *, end: Callable[[int], object] = os._exit) -> None:
@@ -75,7 +79,7 @@ def run_job(phase: Phase, arguments: Sequence[str]) -> int:
     with outgoing_logs(), outgoing_errors():
         batch = BatchReference.from_environment(plan_url)
         try:
-            with _spark_application(batch, phase) as (engine, application):
+            with _spark_application(phase) as (engine, application):
                 run_phase(phase, batch, engine, application=application)
         except IcefloeError as error:
             logger.exception("%s failed", phase)
@@ -84,19 +88,43 @@ def run_job(phase: Phase, arguments: Sequence[str]) -> int:
     return 0
 
 
-@contextmanager
-def _spark_application(batch: BatchReference, phase: Phase) -> Iterator[tuple[SparkEngine, TrackedApplication]]:
-    from py4j.protocol import Py4JError
-    from pyspark import SparkConf, SparkContext
+def try_workers(arguments: Sequence[str]) -> int:
+    """Runs a task that does nothing; writes why it could not, if so, to the file that is named. The exit code."""
+    [path] = arguments
+    end_with_submitter(os.environ)
+    with outgoing_logs(), outgoing_errors():
+        try:
+            with _spark_application(TRIAL) as (engine, _):
+                _run_trial(engine)
+        except IcefloeError as error:
+            Path(path).write_text(error.sentence)
+            return error.exit_code
+    return 0
 
-    pipeline = batch.open().plan.pipeline
+
+def _run_trial(engine: SparkEngine) -> None:
+    try:
+        answer_within(_TRIAL_SECONDS, lambda: engine.map(abs, [0]))
+    except TimeoutError as cause:
+        raise TransientError(
+            f"no worker ran a task within {_TRIAL_SECONDS:.0f} seconds: see on the page of Spark's master whether it "
+            "has workers with free cores and memory"
+        ) from cause
+
+
+@contextmanager
+def _spark_application(job: str) -> Iterator[tuple[SparkEngine, TrackedApplication]]:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext, __version__
+
     try:
         # Not a session: its SQL classes take a second to load and run nothing here.
-        spark = SparkContext.getOrCreate(SparkConf().setAppName(f"icefloe {pipeline} {phase}"))
+        spark = SparkContext.getOrCreate()
     except Exception as cause:
         raise TransientError(
-            f"Spark did not start for {phase}: {_first_line(cause)}; see that its master runs and is reachable, that "
-            "this machine has memory and room on its disk, and that spark.conf is right"
+            f"Spark did not start for {job}: {_first_line(cause)}; see that its master is reachable and runs Spark "
+            f"{__version__} as this driver does; see that this machine has memory and room on its disk, and that "
+            "spark.conf is right"
         ) from cause
     try:
         # The driver's own interpreter on its own machine has its libraries.
@@ -107,7 +135,7 @@ def _spark_application(batch: BatchReference, phase: Phase) -> Iterator[tuple[Sp
         )
     except (Py4JError, ConnectionError) as cause:
         raise TransientError(
-            f"the JVM of {phase} no longer answers ({_first_line(cause)}): it was killed, or had no memory left; raise "
+            f"the JVM of {job} no longer answers ({_first_line(cause)}): it was killed, or had no memory left; raise "
             "spark.driver.memory, or free memory on this machine; the next run goes on from here"
         ) from cause
     finally:

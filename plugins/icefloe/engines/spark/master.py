@@ -21,6 +21,7 @@ _EXPECTED: Final = (
     'set it, for example AIRFLOW_CONN_{variable}=\'{{"conn_type": "spark", "host": "local[2]"}}\' '
     '(host: local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn)'
 )  # fmt: skip
+_CORE: Final = re.compile(r"spark-core_[\d.]+-(.+)\.jar")
 _EXTRAS: Final = {"queue": "spark.yarn.queue", "namespace": "spark.kubernetes.namespace"}
 
 
@@ -165,11 +166,12 @@ def driver_environment(
     environ: Mapping[str, str], secrets: Mapping[str, str], *, master: SparkMaster, packages: Path | None = None
 ) -> dict[str, str]:
     """The environment of spark-submit and of its driver on this machine."""
-    folder = str(Path(sys.executable).parent)
+    home = environ.get("SPARK_HOME")
+    folders = ([f"{home}/bin"] if home else []) + [str(Path(sys.executable).parent)]
     added = {
         **pool_variable(environ),
-        # First on the path, so that the interpreter's own spark-submit is found.
-        "PATH": f"{folder}:{environ.get('PATH', '/usr/bin:/bin')}",
+        # The spark-submit of SPARK_HOME, otherwise the interpreter's own.
+        "PATH": ":".join([*folders, environ.get("PATH", "/usr/bin:/bin")]),
         "PYSPARK_DRIVER_PYTHON": sys.executable,  # the task's interpreter
         # Workers elsewhere keep the interpreter of their image or ``spark.pyspark.python``.
         "PYSPARK_PYTHON": sys.executable if master.is_local else environ.get("PYSPARK_PYTHON", "python3"),
@@ -227,7 +229,7 @@ def spark_advice(master: SparkMaster, conf: Mapping[str, str], *, environ: Mappi
 
 def machine_defaults(environ: Mapping[str, str]) -> dict[str, str]:
     """``spark-defaults.conf``, as spark-submit finds it."""
-    folder = environ.get("SPARK_CONF_DIR") or f"{environ.get('SPARK_HOME') or _package_folder()}/conf"
+    folder = environ.get("SPARK_CONF_DIR") or f"{_spark_home(environ)}/conf"
     try:
         lines = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -239,9 +241,21 @@ def _makes_secrets(master: SparkMaster) -> bool:
     return master.url == "yarn" or master.url.startswith("k8s://")
 
 
-def _package_folder() -> str:
+def _spark_home(environ: Mapping[str, str]) -> str:
     spec = find_spec("pyspark")
-    return str(Path(spec.origin).parent) if spec is not None and spec.origin is not None else "."
+    return environ.get("SPARK_HOME") or (str(Path(spec.origin).parent) if spec and spec.origin else ".")
+
+
+def spark_release(environ: Mapping[str, str]) -> str:
+    """The Spark of spark-submit in words; refused if ``SPARK_HOME`` has none."""
+    home = Path(_spark_home(environ))
+    found = next((each[1] for path in home.glob("jars/*.jar") if (each := _CORE.fullmatch(path.name))), None)
+    if found is None:
+        raise TerminalError(
+            f"there is no Spark in {home}: set SPARK_HOME to the folder of a Spark distribution, or unset it to use "
+            "the package pyspark"
+        )
+    return f"Spark {found}" + (f" of SPARK_HOME, {home}," if environ.get("SPARK_HOME") else "")
 
 
 def _is_true(value: str | None) -> bool:

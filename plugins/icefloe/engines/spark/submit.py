@@ -17,8 +17,15 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.context.task_attempt import FailedAttempt
-from icefloe.engines.spark.job import ATTEMPT_VARIABLE, SUBMITTER_VARIABLE
-from icefloe.engines.spark.master import SparkMaster, configured_master, driver_environment, runs_in_driver, spark_conf
+from icefloe.engines.spark.job import ATTEMPT_VARIABLE, SUBMITTER_VARIABLE, TRIAL
+from icefloe.engines.spark.master import (
+    SparkMaster,
+    configured_master,
+    driver_environment,
+    runs_in_driver,
+    spark_conf,
+    spark_release,
+)
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
@@ -70,32 +77,51 @@ class SparkSubmit:
     def run(self, phase: Phase, reference: BatchReference) -> None:
         """Runs one phase and waits for it."""
         attempt = uuid.uuid4().hex
-        secrets = {**reference.to_environment(), SUBMITTER_VARIABLE: str(os.getpid()), ATTEMPT_VARIABLE: attempt}
+        secrets = {**reference.to_environment(), ATTEMPT_VARIABLE: attempt}
         with task_folder("submit") as folder:
-            with on_local_disk(f"the library cannot be laid ready for Spark in {folder}"):
-                packages = link_package(folder) if runs_in_driver(self.master.url) else None
-                py_files = build_package_zip(folder) if packages is None else None
-            environment = driver_environment(self.environ, secrets, master=self.master, packages=packages)
-            command = [
-                _spark_submit(environment), "--master", self.master.url,
-                *(part for key, value in self._conf().items() for part in ("--conf", f"{key}={value}")),
-                "--name", f"icefloe {self.pipeline.name} {phase}",
-                *(() if py_files is None else ("--py-files", str(py_files))),
-                str(_SPARK_JOBS / f"{phase}.py"), reference.plan_url,
-            ]  # fmt: skip
-            if self._is_ended:
-                raise TransientError(f"{phase} was ended from outside before its Spark job began: run it again")
-            try:
-                exit_code, last_lines = self._run(command, environment)
-            except OSError as cause:
-                raise TransientError(
-                    f"spark-submit of {phase} could not be started ({one_line(cause)}): this machine may have no "
-                    "memory or processes left, so run again; of too long arguments, shorten the certificates or the "
-                    "filter"
-                ) from cause
+            exit_code, last_lines = self._submit(phase, folder, reference.plan_url, secrets)
         if exit_code:
             found = FailedAttempt.load(reference, phase, attempt)
             raise _silent_error(phase, exit_code, last_lines) if found is None else found.as_error()
+
+    def try_workers(self) -> str:
+        """The Spark that jobs get; on other machines, one that has run a task there with the driver's libraries."""
+        spark = spark_release(self.environ)
+        if runs_in_driver(self.master.url):
+            return spark
+        with task_folder("submit") as folder:
+            said = folder / "said"
+            exit_code, last_lines = self._submit(TRIAL, folder, str(said), {})
+            if exit_code and not said.is_file():
+                raise _silent_error(TRIAL, exit_code, last_lines)
+            if exit_code:
+                raise (TerminalError if exit_code == TerminalError.exit_code else TransientError)(said.read_text())
+        return f"{spark} ran a task on {self.master.url}"
+
+    def _submit(self, job: str, folder: Path, argument: str, secrets: Mapping[str, str]) -> tuple[int, Sequence[str]]:
+        """Runs an application; its exit code and last lines."""
+        with on_local_disk(f"the library cannot be laid ready for Spark in {folder}"):
+            packages = link_package(folder) if runs_in_driver(self.master.url) else None
+            py_files = build_package_zip(folder) if packages is None else None
+        given = {**secrets, SUBMITTER_VARIABLE: str(os.getpid())}
+        environment = driver_environment(self.environ, given, master=self.master, packages=packages)
+        command = [
+            _spark_submit(environment), "--master", self.master.url,
+            *(part for key, value in self._conf().items() for part in ("--conf", f"{key}={value}")),
+            "--name", f"icefloe {self.pipeline.name} {job}",
+            *(() if py_files is None else ("--py-files", str(py_files))),
+            str(_SPARK_JOBS / f"{job}.py"), argument,
+        ]  # fmt: skip
+        if self._is_ended:
+            raise TransientError(f"{job} was ended from outside before its Spark job began: run it again")
+        try:
+            return self._run(command, environment)
+        except OSError as cause:
+            raise TransientError(
+                f"spark-submit of {job} could not be started ({one_line(cause)}): this machine may have no "
+                "memory or processes left, so run again; of too long arguments, shorten the certificates or the "
+                "filter"
+            ) from cause
 
     def end(self) -> None:
         """Ends the job with driver and executors, or keeps it from beginning."""
@@ -140,11 +166,11 @@ def _spark_submit(environment: Mapping[str, str]) -> str:
     return found
 
 
-def _silent_error(phase: Phase, exit_code: int, last_lines: Sequence[str]) -> TransientError:
+def _silent_error(job: str, exit_code: int, last_lines: Sequence[str]) -> TransientError:
     """The error of a job that failed and left no error document."""
     told = (line.strip() for line in reversed(last_lines) if line.strip() and not _ASIDE.match(line))
     return TransientError(
-        f"spark-submit of {phase} ended with exit code {exit_code} and left no error document; it last said: "
+        f"spark-submit of {job} ended with exit code {exit_code} and left no error document; it last said: "
         f"{next(told, 'nothing')}"
     )
 
