@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
+from unittest.mock import create_autospec
 
 import duckdb
 import pyarrow as pa
@@ -124,6 +126,31 @@ def test_an_error_in_the_middle_of_a_query_is_its_result(tmp_path: Path) -> None
     with opened(tmp_path, ROWS) as changes:
         found = changes.wrong_rows("SELECT name::INTEGER FROM changes")
     assert (found.rows, "Could not convert string 'a' to INT32" in str(found.error)) == (0, True)
+
+
+def test_an_error_after_many_rows_is_the_result_of_the_query_too(tmp_path: Path) -> None:
+    late = pa.record_batch({"name": ["1"] * 290_000 + ["secret"] + ["1"] * 9_999})
+    with on_local_disk("no disk is full"), opened(tmp_path, late) as changes:
+        found = changes.wrong_rows("SELECT name::INTEGER FROM changes")
+    assert (found.samples, "Could not convert string 'secret' to INT32" in str(found.error)) == ((), True)
+
+
+def test_a_disk_that_is_full_after_many_rows_is_no_result(tmp_path: Path) -> None:
+    """Arrow says it of the reader, and a second try does not see it."""
+
+    def full() -> Iterator[pa.RecordBatch]:
+        yield ROWS
+        raise OSError("IO Error: no room")
+
+    with opened(tmp_path, ROWS) as changes:
+        connection = changes._connection
+        ending: Any = create_autospec(connection, instance=True)
+        ending.extract_statements.side_effect = connection.extract_statements
+        ending.execute.side_effect = connection.execute
+        ending.sql.return_value.to_arrow_reader.return_value = full()
+        changes._connection = ending
+        with pytest.raises(OSError, match="no room"):
+            changes.wrong_rows("FROM changes")
 
 
 class TimeLimitError(Exception):

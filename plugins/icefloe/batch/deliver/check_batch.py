@@ -184,9 +184,16 @@ class _Changes:
         if [each.type.name for each in statements] != ["SELECT"]:
             raise ValueError("write one SELECT")
         rows, samples = 0, list[dict[str, str | None]]()
-        for found in self._connection.sql(query).to_arrow_reader(_ROWS_AT_ONCE):
-            rows += found.num_rows
-            samples += [_texts(row) for row in plain_rows(found.slice(0, _SAMPLES - len(samples)))]
+        try:
+            for found in self._connection.sql(query).to_arrow_reader(_ROWS_AT_ONCE):
+                rows += found.num_rows
+                samples += [_texts(row) for row in plain_rows(found.slice(0, _SAMPLES - len(samples)))]
+        except OSError:
+            # Arrow makes one of any error; DuckDB says which it is.
+            again = self._connection.execute(query)
+            while again.fetchmany(_ROWS_AT_ONCE):
+                pass
+            raise
         return WrongRows(rows=rows, samples=tuple(samples))
 
     def _answer(self, call: Callable[[], Answer]) -> Answer:
