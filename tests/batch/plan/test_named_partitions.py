@@ -6,6 +6,7 @@ from icefloe.batch.plan import make_plan
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.storage.location import open_store
 from support.pipelines.workshop import Workshop
+from support.pipelines.workspace import icefloe
 
 
 @pytest.fixture
@@ -42,6 +43,21 @@ def test_a_file_without_partition_or_too_many_partitions_may_be_any(
     with by_word.table.update_spec() as spec:
         spec.remove_field("word")
     by_word.append([6])
+    assert named(by_word) is None
+
+
+def test_a_load_that_replaces_what_was_delivered_may_change_any(by_word: Workshop) -> None:
+    """Rows of partition 1 vanished from the table and from its history."""
+    by_word.append([1, 2])
+    assert named(by_word) == ("word=word+1", "word=word+2")
+    by_word.table.delete("word = 'word 1'")
+    by_word.append([3])
+    old = [each.snapshot_id for each in by_word.table.refresh().metadata.snapshots][:-1]
+    by_word.table.maintenance.expire_snapshots().by_ids(old).commit()
+    assert named(by_word.set(on_gap="reload")) is None
+    by_word.append([4])
+    assert named(by_word) == ("word=word+4",)
+    icefloe("reset", by_word.pipeline_file(), "--yes")
     assert named(by_word) is None
 
 

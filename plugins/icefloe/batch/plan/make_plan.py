@@ -167,8 +167,11 @@ def plan_of(batch: NextBatch) -> PlannedBatch:
             session.table.history.snapshot(offset.spec.up_to_snapshot_id)
             session.table.history.require_same(offset.ending.cursor.snapshot)
         planned = make_plan(session.table, offset.spec, filter_text=pipeline.filter)
+    # Events for the partitions of this range would say nothing of those whose rows vanished since.
+    replaces_batches = offset.begins_anew and offset.batch_number > 0
     plan = replace(
         planned.plan,
+        changed_partitions=None if replaces_batches else planned.plan.changed_partitions,
         pipeline=pipeline.name,
         # As the file has it: a catalog may fold the letters of a name.
         table=pipeline.table,
