@@ -194,6 +194,12 @@ class Plan(Document):
         """Map ids are 0 to this number, exclusive."""
         return len(self.map_task_bytes)
 
+    @property
+    def giving_up(self) -> str:
+        """The command that gives the batch up."""
+        which = "" if self.backfill_id is None else f" --backfill {self.backfill_id}"
+        return f"icefloe abandon {self.pipeline}{which}"
+
     def map_task_place(self, map_id: int) -> tuple[str, tuple[int, int]]:
         """Key of the file with all map tasks, and the bytes of one there."""
         start = self.map_task_ends[map_id - 1] if map_id else 0

@@ -113,18 +113,8 @@ class ChangeFiles:
             DamagedPartsError: files are missing or have another size.
             TransientError: the existing manifest is of a batch that ended without changes.
         """
-        number, sizes = summary.batch_number, self._sizes(summary.batch_number)
+        number, manifest = summary.batch_number, self.checked(summary, messages, columns)
         url = join_url(self._store.url, batch_prefix(number))
-        checked = {each.number: file_damage(each.files, sizes) for each in messages if each.rows}
-        damaged = {each: damage for each, damage in sorted(checked.items()) if damage is not None}
-        manifest = Manifest.of(summary, messages, columns)
-        # Files of this run may be gone because it found another manifest before it was killed; see below.
-        if damaged and self.find(number) in (None, manifest):
-            raise DamagedPartsError(
-                f"{len(damaged)} of {len(checked)} parts in {url} differ from the output of their tasks: "
-                f"{next(iter(damaged.values()))}; files there were probably deleted or cut",
-                numbers=tuple(damaged),
-            )
         if self._store.create(_manifest_key(number), dump_document(manifest)) or self.manifest(number) == manifest:
             return
         existing, sizes = self.manifest(number), self._sizes(number)
@@ -137,6 +127,24 @@ class ChangeFiles:
             )
         # Of this run, which cut its parts elsewhere: a program that lists the folder would read changes twice.
         self.discard(number)
+
+    def checked(
+        self, summary: BatchSummary, messages: Sequence[CommitMessage], columns: Mapping[str, object]
+    ) -> Manifest:
+        """The manifest that `commit` would write, with its check and its DamagedPartsError."""
+        number, sizes = summary.batch_number, self._sizes(summary.batch_number)
+        checked = {each.number: file_damage(each.files, sizes) for each in messages if each.rows}
+        damaged = {each: damage for each, damage in sorted(checked.items()) if damage is not None}
+        manifest = Manifest.of(summary, messages, columns)
+        # Files of this run may be gone because it found another manifest before it was killed; see `commit`.
+        if damaged and self.find(number) in (None, manifest):
+            raise DamagedPartsError(
+                f"{len(damaged)} of {len(checked)} parts in {join_url(self._store.url, batch_prefix(number))} differ "
+                f"from the output of their tasks: {next(iter(damaged.values()))}; files there were probably deleted "
+                "or cut",
+                numbers=tuple(damaged),
+            )
+        return manifest
 
     def manifest(self, batch_number: int) -> Manifest:
         """The manifest of a committed batch; KeyMissingError if it is not whole."""

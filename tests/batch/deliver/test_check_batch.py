@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import sys
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 from batch.deliver.delivered import Delivered
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.deliver.check_batch import BatchChecks
+from icefloe.errors import TransientError
+from icefloe.sinks.change_files import ChangeFiles
+from sinks.written_parts import DAMAGES
 from support.pipelines.workspace import Workspace, icefloe, python
 
 LARGE = {"name": "large", "query": "SELECT id, value FROM changes WHERE value > 100 ORDER BY id"}
@@ -92,8 +96,13 @@ def test_a_backfill_is_checked_before_its_files_are_whole(workspace: Workspace) 
     first = workspace.head()
     last = workspace.append(30, value=4711.5)
     pipeline, span = workspace.pipeline(checks=[LARGE]), ("--after-snapshot-id", first, "--up-to-snapshot-id", last)
-    assert icefloe("run", pipeline, *span).code == 65
+    done = icefloe("run", pipeline, *span)
+    assert done.code == 65
     assert not list(workspace.output().rglob("_manifest.json"))
+    # The command that it names gives up the backfill, not a batch of the pipeline.
+    [command] = re.findall(r"icefloe (abandon .*)", done.sentence)
+    given_up = icefloe(*command.split()[:1], pipeline, *command.split()[2:], "--yes")
+    assert (given_up.code, "backfill" in given_up.out + given_up.err) == (0, True)
     assert icefloe("run", workspace.pipeline(), *span).code == 0
 
 
@@ -104,6 +113,57 @@ def test_a_sink_gets_nothing_of_a_batch_that_fails_and_all_of_it_afterwards(lab:
     assert (done.code, lab.documents(), list(lab.storage().rglob("begun.json"))) == (65, {}, [])
     assert lab.deliver(checks=[few | {"query": "FROM changes WHERE id > 100"}]).code == 0
     assert len(lab.documents()) == 10
+
+
+def test_a_check_of_a_batch_that_is_staged_runs_until_a_sink_may_have_some_of_it(
+    lab: Delivered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.append(*range(10))
+    with monkeypatch.context() as patched:
+        patched.setattr("icefloe.batch.deliver.deliver_batch._begun_batch", None)
+        assert lab.deliver(checks=[LARGE]).code == 70
+    assert list(lab.storage().glob("staged/events/batch=0/_manifest.json"))
+    every = LARGE | {"query": "FROM changes"}
+    assert "check large found 10 wrong rows" in lab.deliver(checks=[every]).sentence
+    with monkeypatch.context() as patched:
+        patched.setattr("icefloe.batch.deliver.commit_batch.report_of", None)
+        assert lab.deliver(checks=[LARGE]).code == 70
+    assert lab.deliver(checks=[every]).code == 0
+
+
+@pytest.mark.parametrize("route", ["insert_only", "shuffle"])
+@pytest.mark.parametrize("damage", ["deleted", "emptied"])
+def test_a_part_that_is_damaged_before_its_check_is_written_again(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, route: str, damage: str
+) -> None:
+    if route == "shuffle":
+        assert icefloe("run", workspace.pipeline()).code == 0
+        workspace.update(3, value=2.0)
+
+    def stop(*_: object) -> None:
+        raise TransientError("the run died")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchChecks, "run", stop)
+        assert icefloe("run", workspace.pipeline(checks=[LARGE])).code == 75
+    [part, *_] = sorted(workspace.output().glob(f"batch={int(route == 'shuffle')}/part-*.parquet"))
+    DAMAGES[damage](part)
+    again = icefloe("run", workspace.pipeline(checks=[LARGE]))
+    assert (again.code, "those parts are written again" in again.err) == (0, True), again.err
+    assert icefloe("verify", workspace.pipeline(checks=[LARGE])).code == 0
+
+
+def test_a_part_with_other_rows_than_its_task_wrote_is_no_batch_to_check(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ChangeFiles.read_part
+
+    def cut(*arguments: Any) -> Any:
+        return (rows.slice(1) for rows in whole(*arguments))
+
+    monkeypatch.setattr(ChangeFiles, "read_part", cut)
+    done = icefloe("run", workspace.pipeline(checks=[LARGE]))
+    assert (done.code, "batch 0 has 10 changes by its tasks, and 9 in" in done.sentence) == (65, True)
 
 
 def test_a_batch_that_fails_can_be_given_up(workspace: Workspace) -> None:

@@ -49,6 +49,10 @@ def test_append_only_stops_at_removed_rows_and_shows_nothing_of_them(lab: Delive
     assert refused.code == 65
     assert "batch 1 of events removes or updates 1 rows, and changes is append_only" in refused.err
     assert not (lab.output() / "batch=1").exists()
+    pipeline, span = lab.pipeline(changes="append_only"), ("--up-to-snapshot-id", lab.head())
+    backfill = icefloe("run", pipeline, "--after-snapshot-id", lab.table.metadata.snapshots[0].snapshot_id, *span)
+    assert "or leave them out by icefloe abandon events --backfill " in backfill.sentence
+    assert "set-cursor" not in backfill.sentence
     # Both ways out that the sentence names.
     pipeline = lab.pipeline(engine="local", changes="append_only")
     assert icefloe("abandon", pipeline, "--dry-run").code == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from icefloe.batch.context.batch_folder import BatchFolder
 from icefloe.batch.phase_record import PhaseTally, TrackedApplication, recorded_phase
-from icefloe.batch.plan_document import Plan
+from icefloe.batch.plan_document import Plan, begun_key
 from icefloe.batch.run_settings import RunSettings
 from icefloe.checkpoint.log import Checkpoint
 from icefloe.errors import IcefloeError, TerminalError
@@ -96,6 +96,13 @@ class RunningBatch:
         """True if the batch is committed. Then its folder is to be empty."""
         return self.checkpoint.committed(self.plan.batch_number) is not None
 
+    @property
+    def may_be_seen(self) -> bool:
+        """True if readers may see a change of the batch."""
+        if self.settings.delivers:
+            return self.folder.store.size(begun_key()) is not None
+        return self.folder_of_changes.whole(self.plan.batch_number) is not None
+
     def taken_back(self) -> AbstractContextManager[None]:
         """Takes back the block's writes to the batch's folder if the batch is over when the block ends."""
         return self.written.taken_back_if_over(self.is_over, self.folder.machine)
@@ -127,11 +134,10 @@ class RunningBatch:
         try:
             yield
         except FileGoneError as error:
-            number, backfill_id = self.plan.batch_number, self.plan.backfill_id
-            which = "" if backfill_id is None else f" --backfill {backfill_id}"
+            number = self.plan.batch_number
             raise error.restated(
-                f"{error.sentence}; batch {number} is open and needs that file: `icefloe abandon {self.plan.pipeline}"
-                f"{which}` gives the batch up, and the next run plans by the table as it then is",
+                f"{error.sentence}; batch {number} is open and needs that file: `{self.plan.giving_up}` "
+                "gives the batch up, and the next run plans by the table as it then is",
                 batch_number=number,
             ) from error
 

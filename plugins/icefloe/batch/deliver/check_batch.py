@@ -16,7 +16,15 @@ import pyarrow as pa
 
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
-from icefloe.batch.deliver.prove import FinishedTasks, OutputMode, check_digests, prove, proven_batch, staged_parts
+from icefloe.batch.deliver.prove import (
+    FinishedTasks,
+    OutputMode,
+    check_digests,
+    prove,
+    proven_batch,
+    staged_parts,
+    written_again_if_damaged,
+)
 from icefloe.batch.phase_record import CheckResult, WrongRows
 from icefloe.batch.plan_document import phase_key
 from icefloe.changes.columns import ChangeColumns, plain_rows
@@ -24,7 +32,6 @@ from icefloe.errors import TerminalError, one_line
 from icefloe.flow import FlowTask
 from icefloe.patience import Lane
 from icefloe.pipeline.model import Pipeline
-from icefloe.sinks.manifest import Manifest
 from icefloe.storage.local_folders import on_local_disk, task_folder
 from icefloe.storage.store import join_url
 
@@ -61,7 +68,7 @@ class BatchChecks:
         running = reference.open()
         with running.recording(FlowTask.CHECK) as tally:
             batch = prove(running)
-            if running.folder_of_changes.whole(running.plan.batch_number) is not None:
+            if running.may_be_seen:
                 logger.info("batch %d is visible: it is not checked again", running.plan.batch_number)
                 return tally.record.checks
             tally.record.checks = self._results(running, batch)
@@ -81,12 +88,16 @@ class BatchChecks:
 
     def _results(self, running: RunningBatch, batch: FinishedTasks) -> tuple[CheckResult, ...]:
         number, memory_bytes = running.plan.batch_number, running.folder.memory_bytes
-        manifest = Manifest.of(batch.summary, batch.messages, running.folder.shape.delivered.schema_json)
-        parts = list(staged_parts(running.folder_of_changes, manifest, memory_bytes=memory_bytes))
+        files, delivered = running.folder_of_changes, running.folder.shape.delivered
+        with written_again_if_damaged(running, batch):
+            manifest = files.checked(batch.summary, batch.messages, delivered.schema_json)
+        # The one that is staged may have other parts.
+        manifest = files.find(number) or manifest
+        parts = list(staged_parts(files, manifest, memory_bytes=memory_bytes))
         output = OutputMode.of(manifest.batch, parts, self.pipeline.changes)
         given = proven_batch(running.checkpoint.known_offset(number), manifest, output)
         schema = pa.schema([*(given.schema.field(name) for name in ChangeColumns.ALL), *given.shown_schema])
-        results = []
+        results, loaded = [], 0
         with task_folder("checks") as folder, on_local_disk("the changes of a batch cannot be kept for its checks"):
             file = folder / "changes"
             with _connected(file, memory_bytes=memory_bytes) as changes:
@@ -95,7 +106,15 @@ class BatchChecks:
                     for rows in part.read():
                         columns = [*rows.select(ChangeColumns.ALL).columns, *given.shown_rows(rows).columns]
                         changes.insert(pa.RecordBatch.from_arrays(columns, schema=schema))
+                        loaded += rows.num_rows
                 changes.run("COMMIT")
+            # Only `_rows` knows how many changes are in steps that are left out.
+            if loaded != given.rows and not output.skipped:
+                raise TerminalError(
+                    f"batch {number} has {given.rows:,} changes by its tasks, and {loaded:,} in {files.url}: delete "
+                    "its files there and run again",
+                    batch_number=number,
+                )
             # Inside of a WITH, a query could delete changes.
             with _connected(file, memory_bytes=memory_bytes, access_mode="READ_ONLY") as changes:
                 changes.lock()
@@ -116,8 +135,8 @@ def _require_passed(running: RunningBatch, results: tuple[CheckResult, ...]) -> 
             f"batch {plan.batch_number} of {plan.pipeline} (after snapshot {after}, up to snapshot "
             f"{plan.spec.up_to_snapshot_id}) is not delivered: {', '.join(failed)}; the batch's page in Airflow and "
             f"{join_url(running.folder.store.url, phase_key(FlowTask.CHECK))} show rows. Correct the check in the "
-            f"pipeline file and run again or clear {FlowTask.CHECK}, or give the batch up by icefloe abandon "
-            f"{plan.pipeline}",
+            f"pipeline file and run again or clear {FlowTask.CHECK}, or give the batch up by "
+            f"{plan.giving_up}",
             batch_number=plan.batch_number,
         )
 

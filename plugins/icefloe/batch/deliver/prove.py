@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Self, TypeVar
@@ -109,16 +110,23 @@ def prove(running: RunningBatch) -> FinishedTasks:
 
 def prove_and_publish(running: RunningBatch) -> FinishedTasks:
     """Audits a batch and writes its manifest; `UnfinishedTasksError` if a part is missing or cut, or not checked."""
-    plan, batch = running.plan, prove(running)
+    batch = prove(running)
     found = checked(running, batch)
-    try:
+    with written_again_if_damaged(running, batch):
         running.folder_of_changes.commit(batch.summary, batch.messages, running.folder.shape.delivered.schema_json)
+    return replace(batch, warnings=(*batch.warnings, *(each.sentence for each in found if each.outcome != "passed")))
+
+
+@contextmanager
+def written_again_if_damaged(running: RunningBatch, batch: FinishedTasks) -> Iterator[None]:
+    """Lets the tasks of damaged parts run again, by `UnfinishedTasksError`."""
+    try:
+        yield
     except DamagedPartsError as damage:
         _forget(running.folder, batch, damage)
         raise UnfinishedTasksError.at(
-            staging_phase(plan), damage.sentence, then="those parts are written again"
+            staging_phase(running.plan), damage.sentence, then="those parts are written again"
         ) from damage
-    return replace(batch, warnings=(*batch.warnings, *(each.sentence for each in found if each.outcome != "passed")))
 
 
 def check_digests(pipeline: Pipeline, batch: FinishedTasks) -> list[str]:
@@ -135,7 +143,7 @@ def checked(running: RunningBatch, batch: FinishedTasks) -> tuple[CheckResult, .
     passed = {each.digest for each in found if each.outcome != "failed"}
     digests = check_digests(pipeline, batch)
     missing = [check.name for check, digest in zip(pipeline.checks, digests, strict=True) if digest not in passed]
-    if missing and running.folder_of_changes.whole(number) is None:
+    if missing and not running.may_be_seen:
         raise UnfinishedTasksError.at(
             FlowTask.CHECK,
             f"check {missing[0]} of batch {number} of {pipeline.name} has not passed as it is now",
@@ -316,10 +324,11 @@ def _refuse_removed_rows(batch: FinishedTasks, pipeline: Pipeline) -> None:
     """Before the batch has a manifest it can still be abandoned."""
     removed, plan = ChangeType.removed_rows(batch.summary.counts), batch.plan
     if removed and pipeline.changes == "append_only" and pipeline.on_removed_rows == "fail":
+        moves_on = " and icefloe set-cursor" if plan.backfill_id is None else ""
         raise TerminalError(
             f"batch {plan.batch_number} of {plan.pipeline} removes or updates {removed:,} rows, and changes is "
-            "append_only: set on_removed_rows: skip to leave out the commits that do, or leave them out by icefloe "
-            f"abandon {plan.pipeline} and icefloe set-cursor",
+            "append_only: set on_removed_rows: skip to leave out the commits that do, or leave them out by "
+            f"{plan.giving_up}{moves_on}",
             batch_number=plan.batch_number,
             key="changes",
         )
