@@ -56,6 +56,19 @@ def test_every_range_adds_up_to_the_difference_of_its_states(workshop: Workshop)
             assert weights_of(changes) == expected
 
 
+def test_spilled_rows_are_on_the_disk_of_tasks_where_the_next_one_removes_what_a_killed_one_left(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(disk))
+    with read_changes(workshop.table.refresh(), after_snapshot_id=workshop.snapshot_ids()[0]) as reader:
+        reader.read_next_batch()
+        assert [each.suffix for each in disk.iterdir()] == [".task"]
+    del reader
+    assert list(disk.iterdir()) == []
+
+
 def test_columns_come_in_their_order_and_types(workshop: Workshop) -> None:
     reader = read_changes(workshop.table.refresh())
     with reader:

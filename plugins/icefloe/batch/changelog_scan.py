@@ -1,11 +1,9 @@
 """The changes of a range of snapshots for one reader: a batch without checkpoint and sink."""
 
 import logging
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -34,6 +32,7 @@ from icefloe.iceberg.scan.steps import SnapshotRange
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.table import Table
 from icefloe.pipeline.settings import ChangesOption, CommitGroupsOption
+from icefloe.storage.local_folders import task_folder
 from icefloe.storage.location import open_store
 
 __all__ = ["ChangelogScan"]
@@ -155,10 +154,10 @@ class ChangelogScan:
     def read(self, engine: Engine) -> Iterator[pa.RecordBatch]:
         """Yields changes as they come, and removes the map outputs at the end. The engine is this machine's."""
         plan = self.planned.plan
-        with tempfile.TemporaryDirectory(prefix="icefloe-changes-", ignore_cleanup_errors=True) as path:
+        with task_folder("changes") as path:
             folder = BatchFolder(
                 plan=plan,
-                store=open_store(Path(path).as_uri()),
+                store=open_store(path.as_uri()),
                 memory_bytes=MEMORY_BYTES,
                 filter_text=plan.spec.filter,
             )
