@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from batch.reduce.changed_keys import flip
-from icefloe.batch.phases import MapTaskRun
+from icefloe.batch.phases import MapTaskRun, run_without_engine
 from icefloe.errors import TerminalError, TransientError
-from icefloe.flow import Phase
+from icefloe.flow import FlowTask, Phase
 from icefloe.iceberg.catalog.file_io import FileGoneError
 from support.pipelines.transfers import data_in_the_storage
 from support.pipelines.workshop import InOrder, OpenBatch, Workshop
@@ -179,3 +179,11 @@ def test_a_task_without_memory_says_what_it_may_need(
     assert outcome.error.sentence.startswith(f"{said}shuffle.memory_bytes (64.0 MiB)")
     assert "spark.executor.memoryOverhead" in outcome.error.sentence
     assert outcome.error.__cause__ is cause
+
+
+def test_the_figure_of_a_check_that_did_not_end_is_no_number_of_rows(workshop: Workshop) -> None:
+    workshop.append([1, 2])
+    queries = {"every": "FROM changes", "none": "FROM changes LIMIT 0", "broken": "SELECT word::INTEGER FROM changes"}
+    checks = [{"name": name, "query": query, "on_failure": "warn"} for name, query in queries.items()]
+    batch = workshop.set(checks=checks).open().run_route()
+    assert run_without_engine(FlowTask.CHECK, batch.reference) == {"every": 2, "none": 0, "broken": None}

@@ -141,3 +141,12 @@ def test_each_allowed_location_is_checked(write):
     ]
     assert sentences(write(allowed_locations="s3://archive"))
     assert sentences(write(allowed_locations=[]))
+
+
+def test_two_checks_of_one_name_are_refused(write):
+    check = {"name": "late", "query": "SELECT 1"}
+    assert sentences(write(checks=[check, check | {"query": "SELECT 2"}])) == [
+        "checks must have names of their own, and 'late' is there twice"
+    ]
+    assert "name" in sentences(write(checks=[check, {"query": "SELECT 2"}, "late"]))[0]
+    assert checked_data(load_yaml(write(checks=[check, check | {"name": "early"}])), None)

@@ -238,7 +238,8 @@ class _Tasks:
 def run_without_engine(task: FlowTask, reference: BatchReference) -> dict[str, object]:
     """Runs ``coalesce`` or ``check``; returns its figures. `TerminalError` if the batch is done."""
     if task is FlowTask.CHECK:
-        return {each.name: each.rows for each in BatchChecks(reference.settings.pipeline).run(reference)}
+        found = BatchChecks(reference.settings.pipeline).run(reference)
+        return {each.name: each.rows if each.error is None else None for each in found}
     plan = run_coalesce(reference).plan
     return {"ranges": len(plan.ranges), "num_partitions": plan.num_partitions}
 

@@ -287,6 +287,10 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
             )
     if isinstance(sink, dict) and sink.get("type") == "spark":
         yield from _spark_problems(file, data, sink)
+    checks = data.get("checks")
+    names = [each.get("name") for each in checks if isinstance(each, dict)] if isinstance(checks, list) else []
+    if twice := [name for name in names if isinstance(name, str) and names.count(name) > 1]:
+        yield _problem(file, ("checks",), f"checks must have names of their own, and {twice[0]!r} is there twice")
     for path, place in _SAFE_PLACES.items():
         yield from _secret_problems(file, _value(data, path), path, place)
 

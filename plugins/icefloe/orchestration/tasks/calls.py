@@ -133,7 +133,7 @@ def coalesce_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, obj
 
 
 def check_batch(pipeline: Pipeline, plan_result: PlanResult) -> dict[str, object]:
-    """Checks the batch; returns the number of wrong rows by check."""
+    """Checks the batch; returns the number of wrong rows by check; None: it did not end."""
     return _run_here(FlowTask.CHECK, pipeline, plan_result)
 
 

@@ -70,7 +70,7 @@ function figuresOf(batch, first, checks) {
 
 function checksInWords(checks) {
   const wrong = checks.filter((each) => each.outcome !== "passed");
-  return wrong.length ? `${count(wrong.length)} of ${count(checks.length)} found rows` : `${count(checks.length)} passed`;
+  return wrong.length ? `${count(wrong.length)} of ${count(checks.length)} not passed` : `${count(checks.length)} passed`;
 }
 
 function box(name, [x, y], isUsed, task, figure) {
