@@ -55,13 +55,16 @@ def test_changes_are_read_by_spark(block: Block, flights: Flights, spark_lab: An
     assert sorted(row.carrier for row in changes.collect()) == ["DL", "UA"]
 
 
-def test_a_model_of_dbt_follows_the_changelog(flights: Flights, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["some", "no"])
+def test_a_model_of_dbt_follows_the_changelog(flights: Flights, tmp_path: Path, first: str) -> None:
+    """The model is built first from some changes, or from none."""
     [model] = claimed(Kind.DBT)
     load_catalog({"name": "lakehouse", **sql_properties(flights.folder)}).create_namespace_if_not_exists("changes")
     sink = {"type": "iceberg", "catalog": "lakehouse", "table": "changes.flights", "mode": "changelog"}
     pipeline = flights.write_pipeline("flights", sink=sink, identifier_columns=["flight_id"])
     for number, change in enumerate(
         (
+            *([] if first == "some" else [lambda: emptied(flights)]),
             lambda: flights.lake.append((1, "AA"), (2, "UA"), (3, "DL")),
             lambda: flights.lake.replace_carrier(2, "B6"),
             lambda: flights.lake.table.refresh().delete("flight_id = 1"),
@@ -72,7 +75,13 @@ def test_a_model_of_dbt_follows_the_changelog(flights: Flights, tmp_path: Path) 
         build(model.text, flights, is_first=number == 0, database=tmp_path / "dbt.db")
     with duckdb.connect(str(tmp_path / "dbt.db")) as connection:
         found = connection.sql("SELECT flight_id, carrier, is_deleted, _batch FROM model ORDER BY 1").fetchall()
-    assert found == [(1, "AA", True, 2), (2, "B6", False, 1), (3, "DL", False, 0)]
+    assert [row[:3] for row in found] == [(1, "AA", True), (2, "B6", False), (3, "DL", False)]
+    assert [found[0][3] - row[3] for row in found] == [0, 1, 2]
+
+
+def emptied(flights: Flights) -> None:
+    flights.lake.append((0, "AA"))
+    flights.lake.table.refresh().delete("flight_id = 0")
 
 
 def build(model: str, flights: Flights, *, is_first: bool, database: Path) -> None:
