@@ -46,7 +46,8 @@ MEMORY_BYTES: Final = 2**30
 class DistributedScan:
     """A planned range. It is pickled, with the credentials of its FileIO.
 
-    Each task proves its part: it has the parcels of all tasks, and its changes add up to the sums that came with them.
+    Each task proves its part: a recipient has the parcels of all tasks, or none at all, which nobody misses; changes
+    add up to the sums that came with them.
     """
 
     plan: Plan

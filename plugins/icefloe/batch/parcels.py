@@ -1,6 +1,7 @@
 """Parcels: blocks on their way through the shuffle of another engine, as rows that it need not understand.
 
-Every sender writes to every recipient, if only that it has nothing for it. So a recipient knows whether all is there:
+Every sender writes to every recipient, if only that it has nothing for it. So a recipient that has something knows
+whether all is there:
 
     recipient   sender   number   content
     0           0        0        the header of a block: its rows, bytes, checksum and sums

@@ -49,7 +49,8 @@ class SparkReader:
 
         Each task proves its part when it is done: it read all rows of its files; it heard from all tasks before it; its
         changes add up to the sums that came with their rows. So an action fails if a row was lost or made up on its
-        way. An action that ends early, such as ``show``, proves the tasks that it let finish.
+        way. If Spark brings nothing of a reduce partition to any task, no task misses it. An action that ends early,
+        such as ``show``, proves the tasks that it let finish.
 
         Args:
             spark: a session of Spark 3.5 or later. Its workers need the Python libraries of this process; icefloe
