@@ -23,7 +23,9 @@ from icefloe.sinks.iceberg.branch_sink import (
     WritableBranch,
 )
 from icefloe.sinks.iceberg.table_sink import TableSink
-from icefloe.testing.staged_history import ORIGIN, StagedHistory
+from icefloe.sinks.iceberg.target import TOKEN
+from icefloe.testing.processes import DeliveringProcess
+from icefloe.testing.staged_history import ORIGIN, OTHER, StagedHistory
 from sinks.iceberg.lakes import Lake
 from sinks.iceberg.test_conformance import OverSqlite
 
@@ -173,6 +175,19 @@ def test_the_branch_of_a_killed_try_is_removed_when_the_next_batch_begins(lake: 
     lake.table.manage_snapshots().create_branch(head(lake), "icefloe_written_1_killed").commit()
     lake.deliver(history.change({2: {"word": "b"}}))
     assert set(lake.table.metadata.refs) == {"main"}
+
+
+def test_rows_of_nobody_leave_with_the_first_batch_of_who_takes_them_over(lake: Lake) -> None:
+    lake.kind = Appended
+    lake.deliver(*StagedHistory().load({1: {"word": "old"}}))
+    with lake.table.transaction() as transaction:
+        transaction.remove_properties(TOKEN)
+    history = StagedHistory(origin=OTHER)
+    process = DeliveringProcess(lambda _calls: lake.sink())
+    process.claim(OTHER, takes_over=True)
+    process.run(*history.load({2: {"word": "new"}}))
+    process.run(history.change({3: {"word": "more"}}))
+    assert ids(lake) == {2, 3}
 
 
 class Stated(ByPyIceberg, StatementBranch):

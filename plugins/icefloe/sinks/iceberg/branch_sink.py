@@ -227,7 +227,7 @@ class ChangelogBranch(BranchSink, ChangelogSink):
 
     def _is_emptied(self, batch: ProvenBatch, token: Token) -> bool:  # noqa: ARG002
         # Batches of the owner before may have the same numbers.
-        return token.last is not None and token.generation > token.last.generation
+        return token.generation > (1 if token.last is None else token.last.generation)
 
 
 def _head(table: Table, branch: str) -> int:
