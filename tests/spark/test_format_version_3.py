@@ -1,6 +1,7 @@
 """Targets of format version 3, which Spark writes, and a catalog with a server commits."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.branch_sink import WritableBranch
 from icefloe.sinks.iceberg.mirror import MirrorSink
 from icefloe.sinks.iceberg.target import TargetTable
+from icefloe.sinks.spark.changes_view import VIEW, ChangesView
+from icefloe.sinks.spark.net_merge import GONE, NET, NetMerge
 from icefloe.testing.staged_history import FLIGHTS, OTHER
 from spark import test_spark_sink
 from spark.test_spark_sink import Append, Follower, Merge
@@ -86,6 +89,43 @@ def test_of_equal_rows_as_many_leave_as_were_removed(create_table: CreateTable) 
     table.sql("DELETE FROM {table} WHERE word = 'b'")
     with pytest.raises(TerminalError, match="removes 1 rows, and 0 of them are there"):
         to.process.run(to.history.change({6: None}))
+
+
+@pytest.mark.extended
+def test_floats_are_whole_rows_of_a_target_that_is_wider(create_table: CreateTable) -> None:
+    session = create_table("id bigint").lab.spark.newSession()
+    changes = ", ".join(f"(0, 'DELETE', CAST('{x}' AS FLOAT))" for x in ("0.1", "NaN", "-0.0"))
+    session.sql(f"SELECT * FROM VALUES {changes} AS v(_change_ordinal, _change_type, x)").createOrReplaceTempView(VIEW)
+    rows = ", ".join(f"('f', CAST(CAST('{x}' AS FLOAT) AS DOUBLE))" for x in ("0.1", "NaN", "-0.0", "0.0"))
+    session.sql(f"SELECT x, _file, 7L AS _pos FROM VALUES {rows} AS v(_file, x)").createOrReplaceTempView("target")
+    view, merge = ChangesView(session), NetMerge(keys=(), shown=["x"], kinds={})
+    schema = pa.schema([("x", pa.float32())])
+    view.keep(merge.whole_rows(schema), NET)
+    view.keep(merge.removed_rows("target", (), schema), GONE)
+    assert [tuple(row) for row in view.rows(merge.removed_counts)] == [(3, 3)]
+    with pytest.raises(TerminalError, match=r"^Spark cannot compare the changes with the table: "):
+        view.keep("SELECT x FROM nowhere", NET)
+
+
+@pytest.mark.extended
+def test_whole_rows_are_not_looked_for_in_files_that_have_none_of_their_values(create_table: CreateTable) -> None:
+    table = create_table("word string, number int", mode="merge-on-read", format_version=3)
+    to = served(table, WholeRows)
+    to.history.hidden, to.history.identity = ("id",), ()
+    to.process.run(*to.history.load({key: {"word": "a", "number": 1000 * (key % 2)} for key in range(6)}, batches=2))
+    [file] = [each.file for each in table.load().scan(row_filter="number > 0").plan_files()]
+    Path(file.file_path.removeprefix("file:")).unlink()
+    to.process.run(to.history.change({2: None, 8: {"word": "b", "number": 3}}))
+    assert sorted(table.load().scan(row_filter="number < 9").to_arrow()["number"].to_pylist()) == [0, 0, 3]
+
+
+@pytest.mark.extended
+def test_an_empty_table_of_the_same_name_elsewhere_stays_empty(create_table: CreateTable) -> None:
+    table, other = (create_table(COLUMNS, format_version=3) for _ in range(2))
+    to = served(table, lambda target, _name: Append(target, other.name))
+    with pytest.raises(TerminalError, match="is another table in Spark than"):
+        to.process.run(*to.history.load({1: {"word": "a"}}))
+    assert other.load().metadata.snapshots == []
 
 
 def test_a_target_may_be_upgraded_between_two_batches(create_table: CreateTable) -> None:

@@ -4,6 +4,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
 
@@ -11,6 +12,7 @@ from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.iceberg.iceberg_sink import open_iceberg_sink
 from icefloe.sinks.iceberg.target import TargetTable
 from icefloe.sinks.sink import Sink
+from icefloe.sinks.spark.changes_view import refuse_times
 from icefloe.sinks.spark.iceberg_tables import AppendSink, MergeSink
 from icefloe.testing.staged_history import ORIGIN, StagedHistory
 from sinks.iceberg.lakes import NAME, Lake
@@ -65,3 +67,23 @@ def test_outside_of_spark_nothing_is_written(lake: Lake, monkeypatch: pytest.Mon
     sink = AppendSink(lake.sink()._target, f"lake.{NAME}")
     with pytest.raises(TerminalError, match="this process is no Spark application: run the pipeline with engine: s"):
         sink.begin(StagedHistory().change().batch)
+
+
+HELD = pa.list_(pa.struct([("time64", pa.map_(pa.string(), pa.int64()))]))
+
+
+def test_maps_are_refused_if_whole_rows_are_compared(lake: Lake) -> None:
+    batch = StagedHistory(schema=pa.schema([("id", pa.int64()), ("all", HELD)])).change().batch
+    sink = opened(lake, mode="mirror")
+    assert isinstance(sink, MergeSink)
+    sink._refuse_batch(batch)
+    sink.takes_whole_rows = True
+    with pytest.raises(TerminalError, match=r"column all of table nyc\.flights has the type map, or holds one"):
+        sink._refuse_batch(batch)
+
+
+def test_a_time_is_refused_and_no_field_that_is_called_so() -> None:
+    refuse_times(StagedHistory(schema=pa.schema([("id", pa.int64()), ("all", HELD)])).change().batch)
+    inner = pa.map_(pa.string(), pa.list_(pa.time64("us")))
+    with pytest.raises(TerminalError, match=r"column all of table .* has the type time, which Spark does not read"):
+        refuse_times(StagedHistory(schema=pa.schema([("id", pa.int64()), ("all", inner)])).change().batch)

@@ -1,6 +1,6 @@
 """The Spark session of one try, with the changes of a batch as the view ``changes``."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -68,16 +68,29 @@ class ChangesView:
         with spark_errors(doing):
             return self.session.sql(query).collect()
 
+    def keep(self, query: str, name: str) -> None:
+        """Make a view of a query."""
+        with spark_errors("compare the changes with the table"):
+            self.session.sql(query).createOrReplaceTempView(name)
+
+
+def refuse_types(batch: ProvenBatch, is_refused: Callable[[pa.DataType], bool], fault: str) -> None:
+    """Raise if a column is, or holds, a value of such a type."""
+    for each in batch.shown_schema:
+        if _holds(each.type, is_refused):
+            raise TerminalError(
+                f"column {each.name} of table {batch.origin.table} has the type {fault}; leave it out of columns",
+                key="columns",
+            )
+
 
 def refuse_times(batch: ProvenBatch) -> None:
     """Raise if a column has times of day."""
-    for each in batch.shown_schema:
-        if "time64" in str(each.type):
-            raise TerminalError(
-                f"column {each.name} of table {batch.origin.table} has the type time, which Spark does not read; leave "
-                "it out of columns",
-                key="columns",
-            )
+    refuse_types(batch, pa.types.is_time, "time, which Spark does not read")
+
+
+def _holds(kind: pa.DataType, is_sought: Callable[[pa.DataType], bool]) -> bool:
+    return is_sought(kind) or any(_holds(kind.field(n).type, is_sought) for n in range(kind.num_fields))
 
 
 def new_session(conf: Mapping[str, str]) -> "SparkSession":

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Final
 
+import pyarrow as pa
+
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.iceberg.branch_sink import BranchSink, ChangelogBranch, MirrorBranch, StatementBranch, WritableBranch
@@ -13,6 +15,7 @@ from icefloe.sinks.spark.changes_view import (
     ChangesView,
     new_session,
     refuse_times,
+    refuse_types,
     refuse_without_spark,
     sql_name,
 )
@@ -45,12 +48,7 @@ class SparkBranch(BranchSink):
     def _write(self, branch: WritableBranch, batch: ProvenBatch, part: StagedPart) -> None:
         view = ChangesView.open(batch, part, conf=_summary(branch.trace))
         query = f"SELECT snapshot_id FROM {self._table}.refs WHERE name = '{branch.name}'"  # noqa: S608 - names of ours
-        if [row.snapshot_id for row in view.rows(query, doing=f"find {self._name}")] != [branch.begin]:
-            raise TerminalError(
-                f"{self._name} is another table in Spark than {self.url}: correct sink.catalog, or the catalog "
-                f"{self._name.split('.')[0]} in spark.conf",
-                key="sink.table",
-            )
+        self._refuse_another(view, query, branch.begin)
         target = self._as_branch(branch.name)
         if branch.is_emptied:
             view.run(f"DELETE FROM {target}", doing=f"empty {self.url}")  # noqa: S608 - a quoted name
@@ -60,7 +58,18 @@ class SparkBranch(BranchSink):
     def _append_nothing(self, branch: str | None, trace: Mapping[str, str]) -> None:
         view = ChangesView(new_session(_summary(trace)))
         target = self._table if branch is None else self._as_branch(branch)
+        if branch is None:
+            known = self._target.load().metadata_location
+            self._refuse_another(view, f"SELECT file FROM {self._table}.metadata_log_entries", known)  # noqa: S608
         view.run(f"INSERT INTO {target} SELECT * FROM {target} WHERE false", doing=f"append to {self.url}")  # noqa: S608
+
+    def _refuse_another(self, view: ChangesView, query: str, expected: object) -> None:
+        if expected not in [row[0] for row in view.rows(query, doing=f"find {self._name}")]:
+            raise TerminalError(
+                f"{self._name} is another table in Spark than {self.url}: correct sink.catalog, or the catalog "
+                f"{self._name.split('.')[0]} in spark.conf",
+                key="sink.table",
+            )
 
     def _as_branch(self, name: str) -> str:
         return f"{self._table}.{sql_name(f'branch_{name}')}"
@@ -98,11 +107,13 @@ class MergeSink(SparkBranch, MirrorBranch):
 
     def _refuse_batch(self, batch: ProvenBatch) -> None:
         super()._refuse_batch(batch)
-        if not self.takes_whole_rows:
+        if self.takes_whole_rows:
+            refuse_types(batch, pa.types.is_map, "map, or holds one, and Spark compares no maps as parts of whole rows")
+        else:
             refuse_hidden_key(batch, place=self.url)
 
     def _bring(self, view: ChangesView, target: str, branch: WritableBranch, batch: ProvenBatch) -> None:
-        merge = NetMerge.of(batch, branch.bounded)
+        merge = NetMerge.of(batch, batch.shown_schema.names if self.takes_whole_rows else branch.bounded)
         if self.takes_whole_rows:
             merge = replace(merge, keys=())
         merge_changes(view, merge, batch, target=target, columns=branch.columns, place=self.url)

@@ -194,9 +194,9 @@ class NetMerge:
 
 
 def _values(schema: pa.Schema, prefix: str = "") -> list[str]:
-    """The columns as they are compared: Spark takes 0.0 and -0.0 for one number."""
+    """The columns as they are compared: Spark takes 0.0 and -0.0 for one number, and the target may be wider."""
     names = [(f"{prefix}{sql_name(each.name)}", pa.types.is_floating(each.type)) for each in schema]
-    return [f"CAST({name} AS STRING)" if is_float else name for name, is_float in names]
+    return [f"CAST(CAST({name} AS DOUBLE) AS STRING)" if is_float else name for name, is_float in names]
 
 
 def _kind(kind: pa.DataType) -> str | None:

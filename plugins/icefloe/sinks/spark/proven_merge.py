@@ -52,7 +52,7 @@ def merge_changes(
         view.run(merge.load(target) if loads_by_merge else merge.insert(target), doing=f"load {place}")
         return
     net = merge.net if merge.keys else merge.whole_rows(batch.shown_schema)
-    view.session.sql(net).createOrReplaceTempView(NET)
+    view.keep(net, NET)
     if merge.keys:
         _refuse_key(view, merge.crowded_key, batch, "gives several rows to a key", place)
     within = []
@@ -61,7 +61,7 @@ def merge_changes(
         within.append(merge.within(column, extent, [tuple(gap) for gap in view.rows(merge.gaps(column))]))
     if not merge.keys:
         gone = merge.removed_rows(target, within, batch.shown_schema)
-        view.session.sql(gone).createOrReplaceTempView(GONE)
+        view.keep(gone, GONE)
         [(expected, found)] = view.rows(merge.removed_counts, doing=f"look for the removed rows of {place}")
         if expected != found:
             raise _drifted(batch, place, f"removes {expected} rows, and {found} of them are there")
