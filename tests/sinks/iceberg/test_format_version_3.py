@@ -14,7 +14,7 @@ from icefloe.sinks.iceberg.target import TargetTable
 from icefloe.sinks.sink import Sink
 from icefloe.sinks.spark.changes_view import refuse_times
 from icefloe.sinks.spark.iceberg_tables import AppendSink, MergeSink
-from icefloe.testing.staged_history import ORIGIN, StagedHistory
+from icefloe.testing.staged_history import FLIGHTS, ORIGIN, StagedHistory
 from sinks.iceberg.lakes import NAME, Lake
 
 
@@ -45,9 +45,13 @@ def test_whole_rows_are_compared_if_the_pipeline_says_so(lake: Lake) -> None:
     assert not opened(lake, mode="mirror").takes_whole_rows
 
 
-def test_a_history_is_refused(lake: Lake) -> None:
-    with pytest.raises(TerminalError, match="has format version 3, and a history is written by PyIceberg"):
-        opened(lake, mode="history")
+def test_a_history_is_read_and_nothing_else(lake: Lake) -> None:
+    sink = opened(lake, mode="history")
+    assert list(sink.read_back(FLIGHTS)) == []
+    batch = StagedHistory().change().batch
+    for look in (methodcaller("check"), methodcaller("claim", ORIGIN), methodcaller("begin", batch)):
+        with pytest.raises(TerminalError, match="has format version 3, and a history is written by PyIceberg"):
+            look(sink)
 
 
 def test_a_catalog_whose_metadata_pyiceberg_writes_is_refused(lake: Lake) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from icefloe.documents import Document
-from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.sinks.iceberg.changelog import ChangelogSink
 from icefloe.sinks.iceberg.mirror import MirrorSink
@@ -45,21 +44,15 @@ def open_iceberg_sink(
     checked = checked_options(IcebergOptions, options, sink_type="iceberg")
     catalog = load_catalog(checked.catalog, properties=connection.get("properties"))
     target = TargetTable(catalog, checked.table)
+    if checked.mode == "history":
+        return HistorySink(target, track=checked.track, untracked=checked.untracked)
     table = target.find()
     if table is not None and not writes_snapshots(table.metadata):
-        if checked.mode == "history":
-            raise TerminalError(
-                f"{target.url} has format version {table.metadata.format_version}, and a history is written by "
-                "PyIceberg, which writes version 2: name a table of that version",
-                key="sink.table",
-            )
         mode, name = _SPARK_MODES[checked.mode], f"{catalog.name}.{checked.table}"
         by_spark = {"mode": mode, "table": name, "catalog": checked.catalog}
         sink = open_sink({"type": "spark", "options": by_spark}, connection=connection, open_store=open_store)
         sink.takes_whole_rows = checked.identity == "rows"
         return sink
-    if checked.mode == "history":
-        return HistorySink(target, track=checked.track, untracked=checked.untracked)
     if checked.mode == "mirror":
         return MirrorSink(target, takes_whole_rows=checked.identity == "rows")
     return ChangelogSink(target)

@@ -25,7 +25,7 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_paths
 from icefloe.sinks.iceberg.changelog import with_schema
 from icefloe.sinks.iceberg.keyed_table import KeyedTableSink, find_removed, needed_columns, remove_load, stage_load
 from icefloe.sinks.iceberg.row_delta import stage_row_delta
-from icefloe.sinks.iceberg.table_sink import times_of, trace_of
+from icefloe.sinks.iceberg.table_sink import times_of, trace_of, writes_snapshots
 from icefloe.sinks.iceberg.target import LOAD_BRANCH, TargetTable, Token, pyiceberg_errors
 from icefloe.sinks.iceberg.target_files import WrittenFiles
 from icefloe.sinks.iceberg.target_rows import FoundRows, TargetRows, like
@@ -144,6 +144,14 @@ class HistorySink(KeyedTableSink):
 
     def _tracked(self, names: Sequence[str]) -> list[str]:
         return [name for name in self._track or names if name not in self._untracked]
+
+    def _refuse_format(self, table: Table) -> None:
+        if not writes_snapshots(table.metadata):
+            raise TerminalError(
+                f"{self.url} has format version {table.metadata.format_version}, and a history is written by "
+                "PyIceberg, which writes version 2: name a table of that version",
+                key="sink.table",
+            )
 
     def _refuse_batch(self, batch: ProvenBatch) -> None:
         super()._refuse_batch(batch)

@@ -87,12 +87,12 @@ class TableSink(Sink):
         """Make the table, or give an empty one a token. Nobody's rows are left alone."""
         for _ in range(_MOST_TRIES):
             table = self._target.find()
+            if table is not None:
+                self._refuse_format(table)
             token = None if table is None else Token.of(table, self.url)
             if token is not None and not (takes_over and token.owner != origin.owner):
                 self._refuse_other(origin, token)
                 return
-            if table is not None:
-                self._refuse_format(table)
             if table is not None and token is None and not takes_over and has_rows(table):
                 raise TerminalError(
                     f"{self.url} has rows and belongs to no pipeline: name another sink.table, or empty this one; if "
