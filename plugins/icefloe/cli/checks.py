@@ -126,9 +126,11 @@ def _try_sink(sink: SinkSettings, credentials: Credentials) -> str:
 
 
 def _try_delivery(pipeline: Pipeline, credentials: Credentials) -> str:
-    with PipelinePlaces(pipeline=pipeline, credentials=credentials).delivery_sink() as sink:
+    places = PipelinePlaces(pipeline=pipeline, credentials=credentials)
+    with places.delivery_sink() as sink:
         if sink is None:
             raise TypeError("the pipeline delivers to no sink")
+        places.refuse_local(sink)
         sink.check()
         return sink.url + (
             "" if sink.arrives_once else "; at least once: a batch that is tried again may be there twice"

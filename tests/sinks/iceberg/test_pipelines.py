@@ -76,6 +76,16 @@ def test_a_reset_keeps_the_changes_before_it(followed: Flights) -> None:
     assert icefloe("verify", "flights").code == 0
 
 
+def test_a_table_that_spark_writes_is_refused_before_a_batch_begins_here(followed: Flights) -> None:
+    metadata = Path(changelog(followed).metadata_location.removeprefix("file://"))
+    metadata.write_text(metadata.read_text().replace('"format-version":2', '"format-version":3,"next-row-id":0'))
+    followed.lake.append((3, "DL"))
+    for command in ("validate", "run"):
+        done = icefloe(command, "flights")
+        said = done.out + done.err
+        assert (done.code, "changes.flights, and no phase runs there with engine: local" in said) == (65, True), said
+
+
 def test_batches_are_delivered_once_more_into_another_table(followed: Flights) -> None:
     followed.write_pipeline("flights", sink=CHANGELOG, changelog={"keep": "7d"})
     followed.lake.replace_carrier(2, "DL")

@@ -63,6 +63,15 @@ class Places:
         """A place of the pipeline's storage."""
         return self.surroundings.open_store(url, options=self.credentials.storage_options, requests=self.requests)
 
+    def refuse_local(self, sink: Sink) -> None:
+        """Raise if Spark writes a sink, and no phase runs in it."""
+        if sink.needs_spark and self.settings.pipeline.engine == "local":
+            raise TerminalError(
+                f"Spark writes {sink.url}, and no phase runs there with engine: local: set engine: spark or auto, and "
+                "the table's catalog in spark.conf",
+                key="engine",
+            )
+
     # Kept, as the folders are: each opening of a remote store connects anew and asks for the machine's identity again.
     @cached_property
     def checkpoint(self) -> Checkpoint:

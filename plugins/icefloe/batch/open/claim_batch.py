@@ -138,6 +138,7 @@ def _claim_delivery_sink(session: PipelineSession, checkpoint_id: str, batch: Ne
     with session.delivery_sink() as sink:
         if sink is None:
             return
+        session.refuse_local(sink)
         # Another pipeline's sink is taken over only at a beginning, which replaces its rows. A begun load goes on, too.
         goes_on = session.takes_over and (not batch.offset.begins_anew or _is_begun(batch))
         origin = session.origin(checkpoint_id)
