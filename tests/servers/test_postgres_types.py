@@ -1,6 +1,7 @@
 """Values of every type arrive in PostgreSQL and come back."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import count
@@ -15,7 +16,7 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.postgres.database import Database
 from icefloe.sinks.postgres.postgres_sink import PostgresSink
 from icefloe.testing.processes import DeliveringProcess
-from icefloe.testing.staged_history import ORIGIN, StagedHistory
+from icefloe.testing.staged_history import FLIGHTS, ORIGIN, StagedHistory
 from support.servers.postgresql import Postgresql
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
@@ -146,6 +147,27 @@ def test_a_foreign_table_and_a_dropped_one_are_refused(
     connection.execute("create table keyless (id bigint)")
     with pytest.raises(TerminalError, match="has no primary key or unique index of id alone"):
         load(access, "keyless", {1: {}}, schema)
+
+
+def test_a_batch_that_a_restored_checkpoint_planned_again_is_not_taken_for_delivered(access: dict[str, Any]) -> None:
+    history = load(access, "restored", {0: {"word": "a"}}, FLIGHTS)
+    staged, later = history.change({0: {"word": "b"}}), history.change({0: {"word": "c"}})
+    DeliveringProcess(lambda _calls: sink(access, "restored")).run(staged)
+    longer = replace(staged.batch, up_to_snapshot_id=later.batch.up_to_snapshot_id)
+    with pytest.raises(TerminalError, match=r"has batch 1 of \w+ up to snapshot \d+, and this batch 1 goes up to"):
+        sink(access, "restored").begin(longer)
+
+
+@pytest.mark.parametrize("hidden", [(), ("word",)], ids=["shown", "hidden"])
+def test_keys_that_concatenate_alike_are_different(
+    access: dict[str, Any], connection: psycopg.Connection[Any], hidden: tuple[str, ...]
+) -> None:
+    table, history = f"alike_{len(hidden)}", StagedHistory(identity=("id", "word"), hidden=hidden)
+    process = DeliveringProcess(lambda _calls: sink(access, table))
+    process.run(*history.load({1: {"word": "23"}, 12: {"word": "3"}}), history.change({1: None}), claims=True)
+    assert connection.execute(f"select id from {table}").fetchall() == [(12,)]
+    with pytest.raises(TerminalError, match="identifier column word is null"):
+        process.run(history.change({7: {"word": None}}))
 
 
 def test_a_reload_keeps_grants_indexes_and_views_of_the_table(

@@ -13,7 +13,7 @@ from icefloe.sinks.sink import Sink
 from icefloe.sinks.spark.changes_view import ChangesView
 from icefloe.sinks.spark.iceberg_tables import AppendSink, MergeSink, StatementSink
 from icefloe.sinks.spark.net_merge import NET, NetMerge
-from icefloe.testing.arrival_cases import RESHAPED, ArrivalCases, SchemaCases
+from icefloe.testing.arrival_cases import ArrivalCases, SchemaCases
 from icefloe.testing.processes import DeliveringProcess, OutwardCalls
 from icefloe.testing.staged_history import FLIGHTS, ORIGIN, NotConformingError, StagedBatch, StagedHistory
 from support.spark.spark_table import CreateTable, SparkTable
@@ -247,12 +247,3 @@ class TestMergeArrives(ArrivalCases, SchemaCases):
     def test_hidden_identity_columns_are_not_shown(self) -> None:
         with pytest.raises(NotConformingError, match="columns leaves out id, which is part of it"):
             super().test_hidden_identity_columns_are_not_shown()
-
-    @pytest.mark.parametrize("name", RESHAPED)
-    def test_other_fields_of_structs_arrive_or_are_refused(self, name: str) -> None:
-        if "dropped" not in name:
-            super().test_other_fields_of_structs_arrive_or_are_refused(name)
-            return
-        # The field stays in the target, and Spark takes no struct that lacks it.
-        with pytest.raises(NotConformingError, match="Cannot find data for the output column `at`"):
-            super().test_other_fields_of_structs_arrive_or_are_refused(name)

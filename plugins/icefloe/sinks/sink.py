@@ -280,8 +280,9 @@ class Sink(ABC):
 def superseded(batch: ProvenBatch, place: str) -> SupersededError:
     """The error of a batch that came too late."""
     return SupersededError(
-        f"batch {batch.batch_number} came too late for {place}, which has a later one: nothing of it was changed, and "
-        "nothing is to be done"
+        f"batch {batch.batch_number} came too late for {place}, which has a later one: nothing of it was changed; if "
+        "no other process runs the pipeline, its checkpoint is older than the sink: run `icefloe reset "
+        f"{batch.origin.pipeline}`, which loads the table again"
     )
 
 
@@ -292,6 +293,7 @@ def refuse_other_record(
     *,
     place: str,
     elsewhere: str,  # part of the sentence: why the record may be missing, and which key to correct
+    last_end: int | None = None,  # the snapshot that the last batch there goes up to, if the record has it
     is_filled: Callable[[], bool] = lambda: False,  # rows there must outlast a replay that begins nothing
 ) -> None:
     """Raise unless the record of a destination ends where the journal says.
@@ -301,6 +303,7 @@ def refuse_other_record(
     ==============================  ==================================================================
     none, or none known any more    must be the first one of its pipeline
     a later one                     must be a replay
+    the same one, to another end    must be a replay: the checkpoint was restored, and planned it again
     of an owner before              must begin anew, or be a replay
     before the last one delivered   must begin anew, or be a replay: the destination was restored
     ==============================  ==================================================================
@@ -318,6 +321,12 @@ def refuse_other_record(
         return
     if last > (generation, number):
         raise superseded(batch, place)
+    if last == (generation, number) and last_end not in (None, batch.up_to_snapshot_id):
+        raise TerminalError(
+            f"{place} has batch {number} of {name} up to snapshot {last_end}, and this batch {number} goes up to "
+            f"snapshot {batch.up_to_snapshot_id}: the checkpoint was restored from a backup, or is another one; bring "
+            f"back the one that goes with {place}, or {reset}"
+        )
     if batch.begins_anew:
         return
     if last[0] < generation:

@@ -238,7 +238,7 @@ class TableSink(Sink):
         refuse_other_record(
             batch, None if last is None else last.order, token.generation, place=self.url,
             elsewhere=f"the table was made again, or its property {TOKEN} was edited; correct sink.table",
-            is_filled=lambda: has_rows(table),
+            is_filled=lambda: has_rows(table), last_end=None if last is None else last.up_to_snapshot_id,
         )  # fmt: skip
         if last is None or batch.begins_anew:
             return

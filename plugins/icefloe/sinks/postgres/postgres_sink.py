@@ -216,7 +216,7 @@ class PostgresSink(Sink):
         refuse_other_record(
             batch, last, token.generation, place=self.url,
             elsewhere=f"the database is another one, or {tokens} was edited; correct the sink",
-            is_filled=lambda: self._target.has_rows(transaction),
+            is_filled=lambda: self._target.has_rows(transaction), last_end=token.up_to_snapshot_id,
         )  # fmt: skip
         if last is None or batch.begins_anew:
             refuse_lone_replay(batch, is_unfit=last is None, place=self.url)

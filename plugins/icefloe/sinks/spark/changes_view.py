@@ -12,6 +12,7 @@ from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 VIEW: Final = "changes"
 _UTC: Final = {"spark.sql.session.timeZone": "UTC"}
@@ -21,8 +22,9 @@ _UTC: Final = {"spark.sql.session.timeZone": "UTC"}
 class ChangesView:
     """A session of its own in the application of the phase: its views and settings end with it."""
 
-    def __init__(self, session: "SparkSession") -> None:
+    def __init__(self, session: "SparkSession", changes: "DataFrame | None" = None) -> None:
         self.session = session
+        self._changes = changes
 
     @classmethod
     def open(cls, batch: ProvenBatch, part: StagedPart, *, conf: Mapping[str, str] | None = None) -> Self:
@@ -55,8 +57,27 @@ class ChangesView:
                     f"Spark reads {count} of the {part.rows} proven changes of batch {batch.batch_number}: its staged "
                     "files were deleted or cut; run again, and they are written again"
                 )
-            _given(staged, batch).createOrReplaceTempView(VIEW)
-        return cls(session)
+            changes = _given(staged, batch)
+            changes.createOrReplaceTempView(VIEW)
+        return cls(session, changes)
+
+    def complete_structs(self, target: str) -> None:
+        """Give the structs of the changes what they lack of the target's fields, as null: Spark takes whole ones only.
+
+        Args:
+            target: a table as SQL has it, in whose order the fields are then.
+        """
+        from pyspark.sql.types import StructField, StructType
+
+        if self._changes is None:
+            raise ValueError("there is no view")
+        with spark_errors(f"compare the changes with {target}"):
+            kinds = {each.name: each.dataType for each in self.session.table(target).schema}
+            whole = [
+                StructField(each.name, _completed(each.dataType, kinds.get(each.name, each.dataType)), each.nullable)
+                for each in self._changes.schema
+            ]
+            self._changes.to(StructType(whole)).createOrReplaceTempView(VIEW)
 
     def run(self, statement: str, *, doing: str = "run the statement of the sink") -> None:
         """Run one statement."""
@@ -147,6 +168,28 @@ def sql_name(*names: str) -> str:
     '`lake`.`a``b`'
     """
     return ".".join(f"`{name.replace('`', '``')}`" for name in names)
+
+
+def _completed(kind: "DataType", whole: "DataType") -> "DataType":
+    """A type with the fields of structs that only ``whole`` has; fields that ``whole`` lacks stay, at the end."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if isinstance(kind, StructType) and isinstance(whole, StructType):
+        ours = {each.name: each for each in kind}
+        names = dict.fromkeys([*whole.names, *kind.names])
+        return StructType(
+            [
+                StructField(name, _completed(ours[name].dataType, whole[name].dataType), ours[name].nullable)
+                if name in ours and name in whole.names
+                else ours.get(name) or StructField(name, whole[name].dataType)
+                for name in names
+            ]
+        )
+    if isinstance(kind, ArrayType) and isinstance(whole, ArrayType):
+        return ArrayType(_completed(kind.elementType, whole.elementType), kind.containsNull)
+    if isinstance(kind, MapType) and isinstance(whole, MapType):
+        return MapType(kind.keyType, _completed(kind.valueType, whole.valueType), kind.valueContainsNull)
+    return kind
 
 
 def _columns(batch: ProvenBatch) -> pa.Schema:

@@ -98,6 +98,7 @@ class AppendSink(SparkBranch, ChangelogBranch):
     """Appends all changes as rows."""
 
     def _bring(self, view: ChangesView, target: str, branch: WritableBranch, batch: ProvenBatch) -> None:  # noqa: ARG002
+        view.complete_structs(target)
         names = ", ".join(sql_name(name) for name in self._columns(batch).names)
         view.run(f"INSERT INTO {target} BY NAME SELECT {names} FROM {VIEW}", doing=f"append to {self.url}")  # noqa: S608
 
@@ -113,6 +114,7 @@ class MergeSink(SparkBranch, MirrorBranch):
             refuse_hidden_key(batch, place=self.url)
 
     def _bring(self, view: ChangesView, target: str, branch: WritableBranch, batch: ProvenBatch) -> None:
+        view.complete_structs(target)
         merge = NetMerge.of(batch, batch.shown_schema.names if self.takes_whole_rows else branch.bounded)
         if self.takes_whole_rows:
             merge = replace(merge, keys=())
