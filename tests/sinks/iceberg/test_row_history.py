@@ -10,11 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.types import LongType
 
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.verify import verify_versions
 from icefloe.batch.verify.table_state import TableState
 from icefloe.sinks.iceberg.row_history import HistorySink
+from icefloe.testing.staged_history import StagedHistory
+from sinks.iceberg.lakes import Lake
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
 from support.tables.published_states import ROWS, PublishedStates, Rows
@@ -330,3 +333,42 @@ def test_a_history_that_begins_in_a_mirror_replaces_its_rows(flights: Flights, m
         assert icefloe("verify", "words").code == 0
         assert len(versions(flights)) == 5
     assert all(row["is_current"] for row in versions(flights))
+
+
+def test_columns_may_change_in_the_middle_of_a_batch(flights: Flights) -> None:
+    states = words(flights, 0)
+    run_all()
+    states.replace({"id": 1, "word": "b", "number": 0})
+    with states.table.update_schema() as update:
+        update.rename_column("word", "Word")
+        update.add_column("more", LongType())
+    states.table.delete("id = 2")
+    run_all()
+    found = sorted((row["id"], row["Word"], row["is_current"]) for row in versions(flights))
+    assert found == [(0, "a", True), (1, "a", False), (1, "b", True), (2, "a", False), (3, "a", True)]
+    assert icefloe("verify", "words").code == 0
+
+
+def test_a_row_that_comes_changes_goes_and_comes_back_in_one_batch(tmp_path: Path) -> None:
+    lake, a, b = Lake.create(tmp_path, mode="history"), {"word": "a"}, {"word": "b"}
+    history = StagedHistory(clock=iter([1000, 5000, 5000, 4000, 9000]))
+    lake.deliver(*history.load({0: a}), history.change({1: a}, {1: b}, {0: None, 1: None}, {0: a, 1: a}))
+    rows = lake.table.scan().to_arrow().to_pylist()
+    found = sorted((row["id"], row["valid_from"].timestamp(), row["word"], row["is_current"]) for row in rows)
+    # Two versions of no length: both states came and went at one time.
+    assert found == [
+        (0, 1, "a", False), (0, 9, "a", True), (1, 5, "a", False), (1, 5, "b", False), (1, 9, "a", True)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_mirror_is_the_table_whatever_became_current(
+    seed: int, flights: Flights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = words(flights, seed, sink={"mode": "mirror"})
+    run_all()
+    states.unsettle_clocks(monkeypatch)
+    for _ in range(3):
+        states.go_on(4)
+        run_all()
+        assert sorted(versions(flights), key=lambda row: row["id"]) == [row for _, row in sorted(states.rows().items())]
