@@ -127,6 +127,6 @@ def _settings(random: Random) -> Iterator[None]:
         memory_bytes = random.choice((2000, 30_000, 2**30))
     with (
         patch("icefloe.batch.changelog_scan.BatchSpec", partial(BatchSpec, **sizes)),
-        patch("icefloe.batch.changelog_scan._MEMORY_BYTES", memory_bytes),
+        patch("icefloe.batch.changelog_scan.MEMORY_BYTES", memory_bytes),
     ):
         yield

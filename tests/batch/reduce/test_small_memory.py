@@ -99,7 +99,7 @@ def test_changes_are_the_same_bytes_whatever_the_memory(
 
 
 def test_a_piece_whose_rows_all_cancel_may_have_moves_near_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changelog_scan, "_MEMORY_BYTES", 1 << 18)
+    monkeypatch.setattr(changelog_scan, "MEMORY_BYTES", 1 << 18)
     table, ids = Workshop.create(tmp_path).table, list(range(20_000))
 
     def rows(words: list[str]) -> pa.Table:
