@@ -23,7 +23,7 @@ def watched(calls: OutwardCalls, **access: Any) -> Any:
     return calls.watch(connection, only=("execute", "cursor", "commit"), when_killed=connection.close)
 
 
-@pytest.mark.parametrize("seed", seeds(2, 40))
+@pytest.mark.parametrize("seed", seeds(2, 16))
 def test_a_table_ends_the_same_however_the_history_is_cut(seed: int, postgresql: Postgresql) -> None:
     access: dict[str, Any] = {
         "host": "127.0.0.1", "port": postgresql.port, "dbname": "postgres", "user": postgresql.user,

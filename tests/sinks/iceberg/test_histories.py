@@ -104,7 +104,7 @@ def _shallow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported", "ignore:Delete operation did not match")
-@pytest.mark.parametrize("seed", seeds(4, 60))
+@pytest.mark.parametrize("seed", seeds(4, 24))
 def test_a_table_ends_the_same_however_the_history_is_cut(seed: int, tmp_path: Path) -> None:
     random, mode = Random(seed), MODES[seed % len(MODES)]
     # Of a column that is gone when a batch is cut, nothing is left, not even a version of a row.
