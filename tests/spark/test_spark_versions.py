@@ -46,7 +46,10 @@ def follow(flights: Flights, version: str, environ: dict[str, str]) -> None:
         assert ran("run", "flights", "--json", **environ).document["route"] == expected
         flights.lake.replace_carrier(2, "DL")
     logs = [path.read_text() for path in (flights.folder / "events").rglob("*") if path.is_file()]
-    assert [f'"Spark Version":"{version}"' in log for log in logs if "SparkListenerLogStart" in log] == [True] * 5
+    started = [f'"Spark Version":"{version}"' in log for log in logs if "SparkListenerLogStart" in log]
+    # On a cluster, validate has one of its own.
+    assert all(started)
+    assert len(started) >= 5
     appended = pq.read_table(flights.folder / "appended").to_pylist()
     assert sorted((row["_batch"], row["_change_type"], row["flight_id"], row["carrier"]) for row in appended) == [
         (0, "INSERT", 1, "AA"),
