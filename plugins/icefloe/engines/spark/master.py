@@ -255,7 +255,7 @@ def spark_release(environ: Mapping[str, str]) -> str:
             f"there is no Spark in {home}: set SPARK_HOME to the folder of a Spark distribution, or unset it to use "
             "the package pyspark"
         )
-    return f"Spark {found}" + (f" of SPARK_HOME, {home}," if environ.get("SPARK_HOME") else "")
+    return f"Spark {found}" + (f" of SPARK_HOME, {home}" if environ.get("SPARK_HOME") else "")
 
 
 def _is_true(value: str | None) -> bool:

@@ -96,7 +96,7 @@ class SparkSubmit:
                 raise _silent_error(TRIAL, exit_code, last_lines)
             if exit_code:
                 raise (TerminalError if exit_code == TerminalError.exit_code else TransientError)(said.read_text())
-        return f"{spark} ran a task on {self.master.url}"
+        return f"{spark}{',' if self.environ.get('SPARK_HOME') else ''} ran a task on {self.master.url}"
 
     def _submit(self, job: str, folder: Path, argument: str, secrets: Mapping[str, str]) -> tuple[int, Sequence[str]]:
         """Runs an application; its exit code and last lines."""
