@@ -79,6 +79,8 @@ def run_job(phase: Phase, arguments: Sequence[str]) -> int:
     with outgoing_logs(), outgoing_errors():
         batch = BatchReference.from_environment(plan_url)
         try:
+            # A batch without a plan takes no cluster's time.
+            batch.open()
             with _spark_application(phase) as (engine, application):
                 run_phase(phase, batch, engine, application=application)
         except IcefloeError as error:
