@@ -28,6 +28,7 @@ on_rollback: compensate
 columns: [flight_id, arr_delay]
 filter: "origin = 'JFK'"
 pin: false
+commit_properties: [engine-name, spark.app.id]
 checks: [{name: late, query: SELECT * FROM changes WHERE arr_delay > 1440, on_failure: warn}]
 storage: file:///var/icefloe
 storage_conn_id: null
@@ -61,6 +62,7 @@ def test_the_documented_file_loads_with_every_key_typed(write):
         Check(name="late", query="SELECT * FROM changes WHERE arr_delay > 1440", on_failure="warn"),
     )
     assert (pipeline.max_bytes_per_batch, pipeline.poll_interval) == (2**40, 30.0)
+    assert pipeline.commit_properties == ("engine-name", "spark.app.id")
     assert pipeline.spark == SparkSettings(conn_id="spark_default", conf={"spark.executor.cores": "4"})
     assert pipeline.checkpoint_url == f"dynamodb://checkpoints/checkpoints/{pipeline.name}"
     assert pipeline.coordination == "dynamodb://icefloe"

@@ -143,7 +143,7 @@ class ChangelogScan:
         return cls(
             io=loaded.io,
             planned=make_plan(loaded, spec, filter_text=filter_text),
-            schema=ChangeColumns.schema(delivered.arrow, with_batch=False),
+            schema=ChangeColumns.schema(delivered.arrow, with_batch=False, with_properties=spec.has_properties),
         )
 
     @property

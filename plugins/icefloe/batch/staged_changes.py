@@ -30,14 +30,21 @@ class StagedChanges:
     """The changes of one task: builds the record batches that leave, keeps their sums, writes them as a part."""
 
     def __init__(self, folder: BatchFolder, *, with_batch: bool = True) -> None:
-        steps = folder.plan.spec.steps
+        spec = folder.plan.spec
+        steps = spec.steps
         self._batch_number = folder.plan.batch_number
         self._with_batch = with_batch
         self._snapshot_ids = np.array([step.commit_snapshot_id for step in steps], np.int64)
         self._timestamps_us = np.array([step.commit_timestamp_us for step in steps], np.int64)
+        self._properties: pa.MapArray | None = None
+        if spec.has_properties:
+            entries = [list((step.commit_properties or {}).items()) for step in steps]
+            self._properties = pa.array(entries, pa.map_(pa.string(), pa.string()))
         self.by_type = np.zeros(len(ChangeType), np.int64)
         self.sums = Sums()
-        self.schema = ChangeColumns.schema(folder.shape.delivered.arrow, with_batch=with_batch)
+        self.schema = ChangeColumns.schema(
+            folder.shape.delivered.arrow, with_batch=with_batch, with_properties=spec.has_properties
+        )
 
     def batches(
         self,
@@ -60,6 +67,7 @@ class StagedChanges:
                 change_ordinals=ordinals,
                 snapshot_ids=self._snapshot_ids,
                 timestamps_us=self._timestamps_us,
+                properties=self._properties,
                 batch_number=self._batch_number if self._with_batch else None,
             )
 

@@ -81,7 +81,9 @@ class ChangeColumns:
     ORDINAL: Final = "_change_ordinal"
     SNAPSHOT_ID: Final = "_commit_snapshot_id"
     TIMESTAMP: Final = "_commit_timestamp"
-    ALL: Final = (BATCH, TYPE, ORDINAL, SNAPSHOT_ID, TIMESTAMP)
+    PROPERTIES: Final = "_commit_properties"
+    """Values of the snapshot's summary; only in changes of a pipeline that asks for some."""
+    ALL: Final = (BATCH, TYPE, ORDINAL, SNAPSHOT_ID, TIMESTAMP, PROPERTIES)
     WEIGHT: Final = "_weight"
     """Added to the rows in the shuffle, never to the changes."""
 
@@ -92,12 +94,14 @@ class ChangeColumns:
         pa.field(ORDINAL, pa.int32()),
         pa.field(SNAPSHOT_ID, pa.int64()),
         pa.field(TIMESTAMP, pa.timestamp("us", tz="UTC")),
+        pa.field(PROPERTIES, pa.map_(pa.string(), pa.string())),
     )
 
     @classmethod
-    def schema(cls, table_schema: pa.Schema, *, with_batch: bool) -> pa.Schema:
+    def schema(cls, table_schema: pa.Schema, *, with_batch: bool, with_properties: bool = False) -> pa.Schema:
         """The change columns, then the table's; ``_batch`` comes first, in delivered changes only."""
-        return pa.schema([*cls._FIELDS[0 if with_batch else 1 :], *table_schema])
+        last = len(cls._FIELDS) if with_properties else -1
+        return pa.schema([*cls._FIELDS[0 if with_batch else 1 : last], *table_schema])
 
     @classmethod
     def batch(
@@ -108,6 +112,7 @@ class ChangeColumns:
         change_ordinals: NDArray[np.int32],
         snapshot_ids: NDArray[np.int64],
         timestamps_us: NDArray[np.int64],
+        properties: pa.MapArray | None = None,
         batch_number: int | None,
     ) -> pa.RecordBatch:
         """Rows with their change columns.
@@ -115,6 +120,7 @@ class ChangeColumns:
         Args:
             snapshot_ids: of the steps, by change ordinal.
             timestamps_us: of the steps, in microseconds since 1970 in UTC.
+            properties: of the steps; None leaves the column out.
             batch_number: value of ``_batch``; None leaves the column out.
         """
         columns = [
@@ -125,7 +131,9 @@ class ChangeColumns:
         ]
         if batch_number is not None:
             columns.insert(0, pa.repeat(pa.scalar(batch_number, pa.int64()), rows.num_rows))
-        schema = cls.schema(rows.schema, with_batch=batch_number is not None)
+        if properties is not None:
+            columns.append(properties.take(pa.array(change_ordinals)))
+        schema = cls.schema(rows.schema, with_batch=batch_number is not None, with_properties=properties is not None)
         return pa.RecordBatch.from_arrays([*columns, *rows.columns], schema=schema)
 
     @classmethod

@@ -100,6 +100,11 @@ class BatchSpec(Document):
             raise ValueError(f"the steps of a batch are numbered from 0 without gaps, found {found}")
 
     @property
+    def has_properties(self) -> bool:
+        """True if the changes say what the summaries of their snapshots do."""
+        return any(step.commit_properties is not None for step in self.steps)
+
+    @property
     def load_part(self) -> LoadPart | None:
         """The delivered part of a load in several batches; None for any other batch."""
         return self.steps[0].load_part if self.steps else None

@@ -3,7 +3,7 @@
 import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 from uuid import UUID
 
@@ -114,7 +114,7 @@ def _untraceable(name: str, text: str, schema: TableSchema) -> UsageError:
     )
 
 
-_COLUMNS: Final = ("batch", "change_type", "commit_snapshot_id", "commit_timestamp", "row")
+_COLUMNS: Final = ("batch", "change_type", "commit_snapshot_id", "commit_timestamp", "commit_properties", "row")
 
 
 def trace(arguments: Namespace, screen: Screen) -> None:
@@ -132,7 +132,8 @@ def trace(arguments: Namespace, screen: Screen) -> None:
             document = traced.found(sink, view.cursor, committed_batches(session))
     # Of changes that are not delivered yet, the batch is a dash.
     changes = [*document["changes"], *document["pending"]]
-    screen.table(changes, _COLUMNS)
+    has_properties = any(change["commit_properties"] is not None for change in changes)
+    screen.table(changes, [name for name in _COLUMNS if has_properties or name != "commit_properties"])
     if not (changes or document["table_rows"]):
         name = " ".join(f"{column}={value}" for column, value in document["key"].items())
         screen.say(f"{session.pipeline.table} has no row with {name}, and no change of it was delivered")
@@ -144,12 +145,14 @@ def trace(arguments: Namespace, screen: Screen) -> None:
 
 def _document(change: Mapping[str, Any]) -> dict[str, Any]:
     snapshot_id, time = change.get(ChangeColumns.SNAPSHOT_ID), change.get(ChangeColumns.TIMESTAMP)
+    properties = change.get(ChangeColumns.PROPERTIES)
     return {
         "batch": change[ChangeColumns.BATCH],
         "change_type": change[ChangeColumns.TYPE],
         "change_ordinal": change.get(ChangeColumns.ORDINAL),
         "commit_snapshot_id": None if snapshot_id is None else str(snapshot_id),
         "commit_timestamp": None if time is None else time.isoformat(),
+        "commit_properties": None if properties is None else dict(properties),
         "row": _plain(_row(change)),
     }
 
@@ -244,7 +247,9 @@ class _Trace:
             )
         else:
             passage = Passage.find(table, branch=pipeline.branch, after_snapshot_id=after_id, on_rollback="compensate")
-        return self._changes(SnapshotRange.of_passage(passage, table, commit_groups=pipeline.commit_groups))
+        found = SnapshotRange.of_passage(passage, table, commit_groups=pipeline.commit_groups)
+        steps = table.history.with_properties(found.steps, pipeline.commit_properties)
+        return self._changes(replace(found, steps=steps))
 
     def _changes(self, snapshots: SnapshotRange) -> list[dict[str, object]]:
         if not snapshots.steps:

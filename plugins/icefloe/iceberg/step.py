@@ -1,7 +1,7 @@
 """Steps, parts of a load and recorded snapshots, in the documents of a batch; snapshots before another."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -108,6 +108,8 @@ class Step(Document):
         load_part: of an INITIAL step whose load takes several batches; None: all files.
         made_current_at_ms: time at which readers first saw the end, by the log of the branch; None: the lineage is
             followed.
+        commit_properties: values of the summary of ``commit_snapshot_id`` that the pipeline asks for; None: it asks
+            for none.
     """
 
     change_ordinal: int
@@ -119,6 +121,7 @@ class Step(Document):
     commit_timestamp_us: int
     load_part: LoadPart | None = None
     made_current_at_ms: Annotated[int | None, LEFT_OUT_IF_NONE] = None
+    commit_properties: Annotated[Mapping[str, str] | None, LEFT_OUT_IF_NONE] = field(default=None, hash=False)
 
     @classmethod
     def of(

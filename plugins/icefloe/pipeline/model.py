@@ -44,6 +44,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "allowed_locations": lambda value: () if value is None else tuple(value),
     "identifier_columns": lambda value: None if value is None else tuple(value),
     "columns": lambda value: None if value is None else tuple(value),
+    "commit_properties": tuple,
     "checks": lambda value: tuple(Check(**each) for each in value),
     "storage": read_url,
     "checkpoint": read_url,
@@ -92,6 +93,7 @@ class Pipeline:
     commit_groups: CommitGroupsOption = "fuse"
     follow: FollowOption = "lineage"
     checks: tuple[Check, ...] = ()
+    commit_properties: tuple[str, ...] = ()
     initial_load: Literal["full", "from_now", "from_earliest"] = "full"
     on_gap: Literal["fail", "reload"] = "fail"
     on_rollback: RollbackOption = "compensate"

@@ -79,6 +79,7 @@ class ProvenBatch:
         log: the steps by ordinal, each with the time at which readers first saw its end; empty if the pipeline does not
             follow the log.
         shown_schema: the table's columns to show. A struct has only the selected fields.
+        given_schema: the change columns, then those to show.
     """
 
     origin: Origin
@@ -105,17 +106,29 @@ class ProvenBatch:
     log: tuple[Step, ...] = ()
     # Found once: sinks ask for it with each few thousand rows.
     shown_schema: pa.Schema = field(init=False, repr=False, compare=False)
+    given_schema: pa.Schema = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Finds what is shown."""
         columns = pa.schema([column for column in self.schema if column.name not in ChangeColumns.ALL])
         shown = columns if self.selected is None else pa.schema(selected_fields(columns, self.selected))
         object.__setattr__(self, "shown_schema", shown)
+        object.__setattr__(self, "given_schema", pa.schema([*self._change_columns, *shown]))
 
     def shown_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of rows to show."""
         shown = rows.select(self.shown_schema.names)
         return shown if shown.schema.equals(self.shown_schema) else shown.cast(self.shown_schema)
+
+    def given_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The change columns of rows, then the columns to show."""
+        changes = rows.select([column.name for column in self._change_columns])
+        columns = [*changes.columns, *self.shown_rows(rows).columns]
+        return pa.RecordBatch.from_arrays(columns, schema=self.given_schema)
+
+    @property
+    def _change_columns(self) -> list[pa.Field]:
+        return [column for column in self.schema if column.name in ChangeColumns.ALL]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

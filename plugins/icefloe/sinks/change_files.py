@@ -286,7 +286,6 @@ class FilesDelivery(ChangeFiles, Sink):
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:  # noqa: ARG002
         """Write the rows of a part; see `ChangeFiles.write`."""
         counts, hash_sum = np.zeros(len(ChangeType), np.int64), 0
-        schema = pa.schema([*(batch.schema.field(name) for name in ChangeColumns.ALL), *batch.shown_schema])
 
         def counted() -> Iterator[pa.RecordBatch]:
             nonlocal counts, hash_sum
@@ -294,11 +293,11 @@ class FilesDelivery(ChangeFiles, Sink):
                 shown, weights = batch.shown_rows(rows), ChangeColumns.weights(rows)
                 counts += np.bincount(ChangeColumns.types(rows), minlength=len(ChangeType))
                 hash_sum += RowHashes.of_batch(shown, key=batch.hash_key).signed_sum(weights)
-                yield pa.RecordBatch.from_arrays(
-                    [*rows.select(ChangeColumns.ALL).columns, *shown.columns], schema=schema
-                )
+                yield batch.given_rows(rows)
 
-        files = self.write(batch_number=batch.batch_number, number=part.number, schema=schema, changes=counted())
+        files = self.write(
+            batch_number=batch.batch_number, number=part.number, schema=batch.given_schema, changes=counted()
+        )
         message = CommitMessage.of(part.number, counts, hash_sum=hash_sum, files=files)
         return PartDelivery(
             number=part.number, rows=part.rows, documents=message.rows, bytes=message.size_bytes,

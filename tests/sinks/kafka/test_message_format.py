@@ -1,7 +1,7 @@
 """Messages of every envelope and format are read back as the changes that they were."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from icefloe.changes.columns import ChangeColumns
 from icefloe.sinks.kafka.events import event_rows, fixed_types
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.message_format import Encoder, MessageFormat, RetainedChanges
@@ -76,6 +77,25 @@ def test_plain_rows_come_back_without_images_of_what_is_gone(name) -> None:
     assert found.select(["_batch", "_change_type", "_commit_snapshot_id", "id"]).to_pylist()[2] == {
         "_batch": 7, "_change_type": "DELETE", "_commit_snapshot_id": 2**60 + 7, "id": 3
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("envelope", ["debezium", "plain"])
+def test_what_a_snapshots_summary_says_goes_beside_its_id(name, envelope) -> None:
+    format_ = format_of(envelope=envelope, **FORMATS[name])
+    staged = Staged(number=7, table=pa.schema({"id": pa.int64()}), parts=[[("INSERT", 1), ("INSERT", 2)]])
+    schema = ChangeColumns.schema(staged.table, with_batch=True, with_properties=True)
+    said = pa.array([[("who", "ann")], []], pa.map_(pa.string(), pa.string()))
+    rows = staged.rows_of(0)
+    given = pa.RecordBatch.from_arrays([*rows.columns[:5], said, *rows.columns[5:]], schema=schema)
+    [events] = event_rows([given])
+    sent = [
+        Sent(*pair) for pair in zip(*Encoder(format_, replace(staged.batch, schema=schema)).encode(events), strict=True)
+    ]
+    payloads = [format_.payload(each.value()) for each in sent]
+    found = [p["source"]["commit_properties"] if envelope == "debezium" else p["_commit_properties"] for p in payloads]
+    assert [dict(each) for each in found] == [{"who": "ann"}, {}]
+    assert RetainedChanges(format_, rows.schema).rows(sent).equals(rows)
 
 
 def of_struct(number: int, *names: str) -> Staged:

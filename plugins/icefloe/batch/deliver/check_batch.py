@@ -80,7 +80,8 @@ class BatchChecks:
     def require_bound(self, columns: pa.Schema) -> None:
         """Binds each query to a table without rows; ``columns`` are those of the table that are delivered."""
         with self.pipeline.with_lines(), _connected(Path(":memory:"), memory_bytes=_LEAST_BYTES) as changes:
-            changes.create(ChangeColumns.schema(columns, with_batch=True))
+            with_properties = bool(self.pipeline.commit_properties)
+            changes.create(ChangeColumns.schema(columns, with_batch=True, with_properties=with_properties))
             changes.lock()
             for check in self.pipeline.checks:
                 if (error := changes.wrong_rows(check.query).error) is not None:
@@ -96,16 +97,14 @@ class BatchChecks:
         parts = list(staged_parts(files, manifest, memory_bytes=memory_bytes))
         output = OutputMode.of(manifest.batch, parts, self.pipeline.changes)
         given = proven_batch(running.checkpoint.known_offset(number), manifest, output)
-        schema = pa.schema([*(given.schema.field(name) for name in ChangeColumns.ALL), *given.shown_schema])
         results, loaded = [], 0
         with task_folder("checks") as folder, on_local_disk("the changes of a batch cannot be kept for its checks"):
             file = folder / "changes"
             with _connected(file, memory_bytes=memory_bytes) as changes:
-                changes.create(schema)
+                changes.create(given.given_schema)
                 for part in map(output.reduced, parts):
                     for rows in part.read():
-                        columns = [*rows.select(ChangeColumns.ALL).columns, *given.shown_rows(rows).columns]
-                        changes.insert(pa.RecordBatch.from_arrays(columns, schema=schema))
+                        changes.insert(given.given_rows(rows))
                         loaded += rows.num_rows
                 changes.run("COMMIT")
             # Only `_rows` knows how many changes are in steps that are left out.

@@ -223,7 +223,7 @@ def proven_batch(
         steps=batch.steps,
         rows=sum(output.counts(batch).values()),
         counts=output.counts(batch),
-        schema=ChangeColumns.schema(delivered.arrow, with_batch=True),
+        schema=ChangeColumns.schema(delivered.arrow, with_batch=True, with_properties=offset.spec.has_properties),
         identity=offset.spec.identity.columns,
         selected=offset.selected_columns,
         field_ids=delivered.field_ids,

@@ -92,7 +92,7 @@ def new_batch(session: PipelineSession, view: CheckpointView, snapshots: Snapsho
             # Readers know the snapshot by its own id, also if the table has given that to another one.
             after_snapshot_id=snapshots.after_snapshot_id if snapshots.after_snapshot_id is None else followed_id,
             up_to_snapshot_id=snapshots.up_to_snapshot_id,
-            steps=snapshots.steps,
+            steps=table.history.with_properties(snapshots.steps, pipeline.commit_properties),
             skipped_replace_snapshots=snapshots.skipped_replace_snapshots,
             is_reload=snapshots.is_reload,
             identity=identity,

@@ -73,7 +73,7 @@ class WrittenColumns:
                 f"({one_line(cause)}): it went back to an earlier schema; icefloe reset {name} loads it again",
                 batch_number=number,
             ) from cause
-        changes = [rows.column(name) for name in ChangeColumns.ALL]
+        changes = [rows.column(name) for name in schema.names if name in ChangeColumns.ALL]
         return pa.RecordBatch.from_arrays([*changes, *columns.columns], schema=schema)
 
     def _of_keys(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> pa.RecordBatch:

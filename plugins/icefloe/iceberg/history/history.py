@@ -1,7 +1,7 @@
 """The snapshots of a table, their lineage, and its branches now and over time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyiceberg.table import Table
@@ -10,7 +10,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.iceberg.history.summaries import changed_records, deletes_added, total_records
+from icefloe.iceberg.history.summaries import changed_records, chosen_properties, deletes_added, total_records
 from icefloe.iceberg.step import RecordedSnapshot, Step, StepKind, ancestry
 from icefloe.iceberg.table import table_name
 from icefloe.units import natural, time_of_ms
@@ -289,6 +289,13 @@ class History:
             return end if step.load_part is None else None
         start = total_records(self.snapshots.get(step.start_snapshot_id or -1))
         return None if start is None or end is None else end - start
+
+    def with_properties(self, steps: Sequence[Step], keys: Sequence[str]) -> tuple[Step, ...]:
+        """The steps with what the summaries of their snapshots say under these keys; without keys, as they are."""
+        if not keys:
+            return tuple(steps)
+        found = [chosen_properties(self.snapshots.get(step.commit_snapshot_id), keys) for step in steps]
+        return tuple(replace(step, commit_properties=properties) for step, properties in zip(steps, found, strict=True))
 
     def rows_at_head(self, branch: str) -> int | None:
         """Rows of all data files of a branch, by the summary of its head; None if it does not say."""

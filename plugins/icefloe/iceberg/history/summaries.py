@@ -33,6 +33,14 @@ def deletes_added(snapshot: Snapshot | None) -> int:
     return max(0, added - removed) + (_number(summary, "added-equality-deletes") or 0)
 
 
+def chosen_properties(snapshot: Snapshot | None, keys: Sequence[str]) -> dict[str, str]:
+    """The values of a summary under some keys, as far as it has them."""
+    if snapshot is None or snapshot.summary is None:
+        return {}
+    found = {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
+    return {key: found[key] for key in keys if key in found}
+
+
 def total_records(snapshot: Snapshot | None) -> int | None:
     """Records in all data files at a snapshot, by its summary."""
     return _number(_properties(snapshot), "total-records")

@@ -66,7 +66,7 @@ class ChangelogSink(TableSink):
         """Every batch is taken."""
 
     def _columns(self, batch: ProvenBatch) -> pa.Schema:
-        return pa.schema([*(batch.schema.field(name) for name in ChangeColumns.ALL), *batch.shown_schema])
+        return batch.given_schema
 
     def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:  # noqa: ARG002
         count = table.scan(row_filter=in_batches(batch.batch_number, batch.batch_number)).count()
@@ -90,8 +90,7 @@ class ChangelogSink(TableSink):
 
         def rows() -> Iterator[pa.RecordBatch]:
             for changes in part.read():
-                columns = [*changes.select(ChangeColumns.ALL).columns, *batch.shown_rows(changes).columns]
-                yield with_schema(columns, schema)
+                yield with_schema(batch.given_rows(changes).columns, schema)
 
         with transaction._append_snapshot_producer(trace_of(token, batch)) as append:  # noqa: SLF001 - as the table's settings want it
             for file in files.of(transaction, rows):

@@ -32,6 +32,7 @@ SOURCE: Final = pa.schema([
     pa.field("ordinal", pa.int32()),
 ])  # fmt: skip
 """Debezium's fields in its order, then ours. A snapshot id is text: JSON readers round numbers above 2^53."""
+_PROPERTIES: Final = "commit_properties"
 PIPELINE_HEADER: Final = "pipeline"
 BATCH_HEADER: Final = "batch"
 SNAPSHOT_HEADER: Final = "snapshot_id"
@@ -138,8 +139,15 @@ def _widened(kind: pa.DataType) -> pa.DataType:
     return pa.float64() if pa.types.is_floating(kind) else kind
 
 
+def source_schema(changes: pa.Schema) -> pa.Schema:
+    """The fields of ``source``."""
+    if ChangeColumns.PROPERTIES not in changes.names:
+        return SOURCE
+    return SOURCE.append(changes.field(ChangeColumns.PROPERTIES).with_name(_PROPERTIES))
+
+
 def source_rows(batch: ProvenBatch, changes: pa.RecordBatch) -> pa.RecordBatch:
-    """A row of `SOURCE` for each change, of its change columns."""
+    """A row of `source_schema` for each change, of its change columns."""
     micros = changes.column(ChangeColumns.TIMESTAMP).cast(pa.int64())
     db, _, table = batch.origin.table.rpartition(".")
     found = {
@@ -158,9 +166,12 @@ def source_rows(batch: ProvenBatch, changes: pa.RecordBatch) -> pa.RecordBatch:
         "batch": batch.batch_number,
         "ordinal": changes.column(ChangeColumns.ORDINAL),
     }
+    schema = source_schema(batch.schema)
+    if ChangeColumns.PROPERTIES in batch.schema.names:
+        found[_PROPERTIES] = changes.column(ChangeColumns.PROPERTIES)
     columns = []
-    for field in SOURCE:
+    for field in schema:
         value = found.get(field.name)
         is_column = isinstance(value, pa.Array)
         columns.append(value if is_column else pa.repeat(pa.scalar(value, field.type), changes.num_rows))
-    return pa.RecordBatch.from_arrays(columns, schema=SOURCE)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

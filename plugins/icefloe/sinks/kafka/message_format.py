@@ -140,11 +140,12 @@ class Encoder:
 
     def _rows(self, events: EventRows) -> pa.Array:
         rows = events.rows.take(pa.array(events.positions))
-        columns = {name: rows.column(name) for name in ChangeColumns.ALL}
+        given = self._batch.given_rows(rows)
         # Readers of JSON round numbers above 2^53.
-        columns[ChangeColumns.SNAPSHOT_ID] = columns[ChangeColumns.SNAPSHOT_ID].cast(pa.string())
-        shown = self._batch.shown_rows(rows)
-        message = pa.record_batch({**columns, **dict(zip(shown.schema.names, shown.columns, strict=True))})
+        snapshot_ids = given.column(ChangeColumns.SNAPSHOT_ID).cast(pa.string())
+        message = given.set_column(
+            given.schema.names.index(ChangeColumns.SNAPSHOT_ID), ChangeColumns.SNAPSHOT_ID, snapshot_ids
+        )
         texts = row_texts(message, self._form)
         # Without a key, nobody would know which row is gone.
         return pc.if_else(pa.array(events.kinds == ChangeType.DELETE), _NOTHING, texts) if self._key.names else texts

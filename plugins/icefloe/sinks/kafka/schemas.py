@@ -19,7 +19,7 @@ from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.pipeline.url import is_address
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.json_texts import avro_name, is_binary_type, is_text_type
-from icefloe.sinks.kafka.events import SOURCE
+from icefloe.sinks.kafka.events import source_schema
 
 _TIMES: Final[Mapping[str, str]] = {
     "date32[day]": "Date",
@@ -46,16 +46,15 @@ _FIRST_OWN_CODE: Final = 10_000
 def value_schema(batch: ProvenBatch, *, is_debezium: bool) -> pa.Schema:
     """The columns of a message: Debezium's envelope, or the row with its change columns."""
     if not is_debezium:
-        changes = [batch.schema.field(column) for column in ChangeColumns.ALL]
-        changes = [
-            field.with_type(pa.string()) if field.name == ChangeColumns.SNAPSHOT_ID else field for field in changes
-        ]
-        return pa.schema([*changes, *batch.shown_schema])
+        return pa.schema(
+            field.with_type(pa.string()) if field.name == ChangeColumns.SNAPSHOT_ID else field
+            for field in batch.given_schema
+        )
     image = pa.struct(list(batch.shown_schema))
     return pa.schema([
         pa.field("before", image),
         pa.field("after", image),
-        pa.field("source", pa.struct(list(SOURCE)), nullable=False),
+        pa.field("source", pa.struct(list(source_schema(batch.schema))), nullable=False),
         pa.field("op", pa.string(), nullable=False),
         *(pa.field(time, pa.int64()) for time in ("ts_ms", "ts_us", "ts_ns")),
         pa.field("transaction", _TRANSACTION),

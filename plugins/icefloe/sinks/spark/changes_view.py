@@ -41,7 +41,7 @@ class ChangesView:
 
         session = new_session(conf or {})
         with spark_errors("read the staged changes"):
-            schema = from_arrow_schema(_columns(batch), prefer_timestamp_ntz=True)
+            schema = from_arrow_schema(batch.given_schema, prefer_timestamp_ntz=True)
             urls = [_readable(url) for url in part.urls]
             # Whatever spark.conf says of files from before 1582: these are icefloe's own.
             reader = session.read.schema(schema).option("datetimeRebaseMode", "CORRECTED")
@@ -190,10 +190,6 @@ def _completed(kind: "DataType", whole: "DataType") -> "DataType":
     if isinstance(kind, MapType) and isinstance(whole, MapType):
         return MapType(kind.keyType, _completed(kind.valueType, whole.valueType), kind.valueContainsNull)
     return kind
-
-
-def _columns(batch: ProvenBatch) -> pa.Schema:
-    return pa.schema([*(batch.schema.field(name) for name in ChangeColumns.ALL), *batch.shown_schema])
 
 
 def _given(staged: "DataFrame", batch: ProvenBatch) -> "DataFrame":
