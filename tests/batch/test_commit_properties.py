@@ -33,7 +33,7 @@ def change_as(lab: Workspace, who: str | None, *ids: int, value: float) -> None:
 
 
 def said(lab: Workspace, batch: int) -> list[tuple[str, int, dict[str, str]]]:
-    """What is said of each change of a batch."""
+    """The properties of each change of a batch."""
     found = [row for part in lab.delivered(batch).values() for row in part]
     return sorted((row["_change_type"], row["id"], dict(row["_commit_properties"])) for row in found)
 
