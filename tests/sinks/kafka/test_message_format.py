@@ -81,7 +81,7 @@ def test_plain_rows_come_back_without_images_of_what_is_gone(name) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("envelope", ["debezium", "plain"])
-def test_properties_of_a_commit_go_beside_its_snapshot_id(name, envelope) -> None:
+def test_properties_of_a_commit_are_in_every_envelope(name, envelope) -> None:
     format_ = format_of(envelope=envelope, **FORMATS[name])
     staged = Staged(number=7, table=pa.schema({"id": pa.int64()}), parts=[[("INSERT", 1), ("INSERT", 2)]])
     schema = ChangeColumns.schema(staged.table, with_batch=True, with_properties=True)
