@@ -32,6 +32,7 @@ SEARCH = {"type": "opensearch", "url": "https://search:9200", "index": "changes"
         (FILES, {"changes": "net"}, ["changes"]),
         (FILES, {"sink": {**FILES, "path": "s3://lake/other"}}, ["sink.path"]),
         (FILES, {"columns": ["a"]}, ["columns"]),
+        (FILES, {"sink": {**FILES, "order_by": ["a"]}}, ["sink.order_by"]),
         (FILES, {"shuffle": {"partitions": 7}}, []),
         (FILES, {"engine": "local"}, []),
         (FILES, {"sink": {**FILES, "path": "s3://lake/changes/", "conn_id": "aws", "target_file_bytes": 5}}, []),

@@ -13,6 +13,7 @@ from icefloe.errors import TerminalError
 from icefloe.flow import FlowTask
 from icefloe.pipeline.environment import has_reference, hide_values, named_variables, texts_of
 from icefloe.pipeline.settings import (
+    PLAIN_FORM,
     AssetSchedule,
     ChangelogSettings,
     ChangesOption,
@@ -195,7 +196,7 @@ class Pipeline:
     @property
     def delivers(self) -> bool:
         """True if batches are staged as files before the sink gets them."""
-        return self.sink.type != "files" or self.changes in ("upsert", "append_only")
+        return self.sink.type != "files" or self.changes in ("upsert", "append_only") or bool(self.sink.form)
 
     def last_tasks(self, *, is_backfill: bool = False) -> tuple[FlowTask, ...]:
         """The tasks between the work of a route and commit. A backfill stays staged."""
@@ -256,6 +257,7 @@ class Pipeline:
             "sink.type": sink.type,
             "sink.path": sink.path,
             "sink.format": sink.format,
+            **{f"sink.{key}": [*value] for key, value in sink.form.items() if isinstance(value, tuple)},
             **{f"sink.{key}": value for key, value in sink.destination.items()},
         }
 
@@ -309,6 +311,9 @@ class ChangesPlace:
         """The folder in an offset record; None if the batch only moves the cursor."""
         path, is_staged = configuration.get("changes_folder"), configuration.get("sink.type") != "files"
         is_staged = is_staged or configuration.get("changes") in ("upsert", "append_only")
+        is_staged = is_staged or any(
+            configuration.get(f"sink.{key}", plain) != plain for key, plain in PLAIN_FORM.items()
+        )
         if not isinstance(path, str):
             return None
         known = configuration.get("changes_folder_hash")

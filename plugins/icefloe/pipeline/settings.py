@@ -97,6 +97,10 @@ _EDITABLE: Final = frozenset(
 """Keys of sinks that say how to reach the destination, or help a batch that it refuses; so do all sizes and times."""
 
 
+PLAIN_FORM: Final[Mapping[str, Any]] = {"format": "parquet", "order_by": ()}
+"""Keys of a files sink, with the values that tasks write by themselves."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSettings:
     """The sink of the changes.
@@ -105,6 +109,7 @@ class SinkSettings:
         type: ``files``, or the name of a sink that batches are delivered to.
         path: of the files sink, without a final slash, otherwise empty.
         conn_id: None: the machine's own credentials.
+        order_by: of the files sink, dotted names; empty: changes are as tasks write them.
         options: the keys of the other sinks, as written.
     """
 
@@ -113,6 +118,7 @@ class SinkSettings:
     format: str = "parquet"
     conn_id: str | None = None
     target_file_bytes: int = 128 * 2**20
+    order_by: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -121,10 +127,20 @@ class SinkSettings:
         if written["type"] != "files":
             options = {key: value for key, value in written.items() if key not in ("type", "conn_id")}
             return cls(type=written["type"], conn_id=written.get("conn_id"), options=options)
-        given = {"path": read_url(written["path"])}
+        given = {"path": read_url(written["path"]), "order_by": tuple(written.get("order_by", ()))}
         if "target_file_bytes" in written:
             given["target_file_bytes"] = read_size(written["target_file_bytes"])
         return cls(**{**written, **given})
+
+    @property
+    def form(self) -> Mapping[str, Any]:
+        """The keys of a files sink for which a batch is staged first, as `PLAIN_FORM` has them."""
+        return {key: found for key, plain in PLAIN_FORM.items() if (found := getattr(self, key)) != plain}
+
+    @property
+    def sorted_columns(self) -> tuple[str, ...]:
+        """Dotted names of the columns in whose order changes arrive."""
+        return (*self.order_by, *self.options.get("order_by", ()))
 
     @property
     def is_history(self) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from icefloe.pipeline.environment import REFERENCE, expand, has_reference, texts_of
+from icefloe.pipeline.settings import PLAIN_FORM
 from icefloe.pipeline.url import holds_password, location_fault, table_fault, url_fault
 from icefloe.pipeline.yaml_file import KeyPath, Problem, YamlFile, dotted, file_error, read_scalar
 from icefloe.redaction.hidden import names_secret
@@ -259,7 +260,7 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
         sentence = f"the file's stem {stem!r} is no name for a DAG: add name: with {name['x-expected']}"
         yield Problem(line=1, key="name", sentence=sentence)
     sink = data.get("sink")
-    is_files_sink = isinstance(sink, dict) and sink.get("type") == "files"
+    is_files_sink = isinstance(sink, dict) and sink.get("type") == "files" and not PLAIN_FORM.keys() & sink.keys()
     is_reduced = data.get("changes") in ("upsert", "append_only")
     if is_files_sink and not is_reduced and data.get("changelog") is not None:
         yield _problem(
@@ -278,7 +279,12 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
             "commit_groups has no meaning with follow: log, whose steps are entries of the log",
         )
     if isinstance(sink, dict) and mode is not None:
-        for key, owner in (("track", "history"), ("except", "history"), ("identity", "mirror")):
+        for key, owner in (
+            ("order_by", "changelog"),
+            ("track", "history"),
+            ("except", "history"),
+            ("identity", "mirror"),
+        ):
             if key in sink and mode != owner:
                 yield _problem(file, ("sink", key), f"sink.{key} is for mode: {owner}; remove it")
         if "track" in sink and "except" in sink:

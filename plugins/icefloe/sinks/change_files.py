@@ -32,10 +32,12 @@ from icefloe.sinks.manifest import (
 from icefloe.sinks.parquet_files import (
     GROUP_BYTES,
     holds_same_rows,
+    parquet_schema,
     read_parquet,
     row_groups,
     write_parquet_files,
 )
+from icefloe.sinks.row_order import RowOrder
 from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink
 from icefloe.storage.local_folders import local_folders, task_folder
 from icefloe.storage.location import probe, store_time
@@ -47,6 +49,11 @@ _MOST_FILE_BYTES: Final = 4 * 2**30
 """Size at which a file ends. Stores create at most 5 GB in one request, and a file is created in one request."""
 
 
+_PLAIN: Final[Mapping[str, Any]] = MappingProxyType({})
+_REPLAY: Final = RowOrder(columns=(ChangeColumns.ORDINAL,), replays=True)
+_REPLAY_BYTES: Final = 1 << 28
+
+
 class ChangeFiles:
     """The changes of batches under ``<path>/batch=<N>/``; a part's rows follow from its task alone.
 
@@ -55,10 +62,11 @@ class ChangeFiles:
 
     Args:
         target_file_bytes: begin another file of the same part above this size; None: above 4 GiB, the largest size.
+        form: fields of the manifest.
     """
 
-    def __init__(self, store: Store, *, target_file_bytes: int | None = None) -> None:
-        self._store = store
+    def __init__(self, store: Store, *, target_file_bytes: int | None = None, form: Mapping[str, Any] = _PLAIN) -> None:
+        self._store, self._form = store, form
         self._target_file_bytes = min(target_file_bytes or _MOST_FILE_BYTES, _MOST_FILE_BYTES)
 
     def check(self) -> None:
@@ -135,7 +143,7 @@ class ChangeFiles:
         number, sizes = summary.batch_number, self._sizes(summary.batch_number)
         checked = {each.number: file_damage(each.files, sizes) for each in messages if each.rows}
         damaged = {each: damage for each, damage in sorted(checked.items()) if damage is not None}
-        manifest = Manifest.of(summary, messages, columns)
+        manifest = Manifest.of(summary, messages, columns, **self._form)
         # Files of this run may be gone because it found another manifest before it was killed; see `commit`.
         if damaged and self.find(number) in (None, manifest):
             raise DamagedPartsError(
@@ -170,9 +178,9 @@ class ChangeFiles:
         numbers = (number_of_folder(folder) for folder, _, name in folders if name == MANIFEST)
         return sorted(number for number in numbers if number is not None)
 
-    def as_sink(self) -> Sink:
-        """The sink of batches that are staged in another folder."""
-        return FilesDelivery(self._store, target_file_bytes=self._target_file_bytes)
+    def as_sink(self, form: Mapping[str, Any] = _PLAIN) -> Sink:
+        """The sink of batches that are staged in another folder; ``form`` has fields of the manifest."""
+        return FilesDelivery(self._store, target_file_bytes=self._target_file_bytes, form=form)
 
     @property
     def owner(self) -> str | None:
@@ -273,12 +281,18 @@ class FilesDelivery(ChangeFiles, Sink):
     keeps_written_columns: ClassVar[bool] = True
     finds_keys: ClassVar[bool] = False
 
+    def __init__(self, store: Store, *, target_file_bytes: int | None = None, form: Mapping[str, Any] = _PLAIN) -> None:
+        super().__init__(store, target_file_bytes=target_file_bytes, form=form)
+        self.order_by = tuple(form.get("order_by", ()))
+
     def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:  # noqa: ARG002
         """Create ``_icefloe.json``, unless it exists. There is no take-over: numbers of two origins would collide."""
         super().claim(origin, only_looks=only_looks)
 
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
-        """Refuse another batch of that number; see `ChangeFiles`."""
+        """Refuse another origin, and another batch of that number; see `ChangeFiles`."""
+        self.claim(batch.origin, only_looks=True)
+        self.order(batch)
         after, up_to = batch.after_snapshot_id, batch.up_to_snapshot_id
         self.refuse_other_batch(batch.origin, batch.batch_number, after=after, up_to=up_to)
         return {}
@@ -333,8 +347,21 @@ class FilesDelivery(ChangeFiles, Sink):
     ) -> Iterator[pa.RecordBatch]:
         """The same changes, in the columns of their files."""
         for number in self.whole_batches():
-            for part in self.manifest(number).parts if number >= first_batch else ():
-                yield from self.read_part(number, part)
+            if number >= first_batch:
+                manifest = self.manifest(number)
+                read = self._replayed if manifest.order_by and manifest.parts else self._rows
+                yield from read(number, manifest.parts)
+
+    def _rows(self, batch_number: int, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            yield from self.read_part(batch_number, part)
+
+    def _replayed(self, batch_number: int, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+        """The rows of sorted parts in the order of their steps."""
+        schema = parquet_schema(self._store, f"{batch_prefix(batch_number)}/{parts[0].names[0]}")
+        return _REPLAY.sorted(
+            lambda: _REPLAY.keyed(self._rows(batch_number, parts)), schema, memory_bytes=_REPLAY_BYTES
+        )
 
     def close(self) -> None:
         """Nothing is open."""

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.changes.columns import ChangeType
-from icefloe.documents import Document, Hash128, SnapshotId, digest_of, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_EMPTY, Document, Hash128, SnapshotId, digest_of, dump_document, load_document
 from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.storage.store import Store, join_url
@@ -159,23 +159,27 @@ class Manifest(Document):
     Attributes:
         columns: Iceberg's JSON of the delivered columns, with their field ids; empty: not known, as of a batch that
             delivers nothing.
+        order_by: columns by which the changes are sorted, from the first part to the last.
     """
 
     version: Literal[1] = 1
     format: Literal["parquet"] = "parquet"
+    order_by: Annotated[tuple[str, ...], LEFT_OUT_IF_EMPTY] = ()
     batch: BatchSummary
     columns: Mapping[str, object]
     parts: tuple[Part, ...]
 
     @classmethod
-    def of(cls, batch: BatchSummary, messages: Sequence[CommitMessage], columns: Mapping[str, object]) -> "Manifest":
-        """The manifest of the parts that tasks with changes wrote, by number."""
+    def of(
+        cls, batch: BatchSummary, messages: Sequence[CommitMessage], columns: Mapping[str, object], **form: Any
+    ) -> "Manifest":
+        """The manifest of the parts that tasks with changes wrote, by number; ``form`` has its other fields."""
         parts = tuple(
             Part(names=tuple(each.files), rows=each.rows, size_bytes=each.size_bytes, hash_sum=each.hash_sum)
             for each in sorted(messages, key=lambda each: each.number)
             if each.rows
         )
-        return cls(batch=batch, columns=dict(columns), parts=parts)
+        return cls(batch=batch, columns=dict(columns), parts=parts, **form)
 
     @property
     def names(self) -> frozenset[str]:

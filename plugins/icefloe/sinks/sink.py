@@ -26,6 +26,7 @@ from icefloe.documents import Document
 from icefloe.errors import TerminalError, TransientError
 from icefloe.pipeline.settings import find_sink
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
+from icefloe.sinks.row_order import RowOrder
 from icefloe.storage.store import Store
 from icefloe.units import parse_bytes
 
@@ -103,6 +104,7 @@ class Sink(ABC):
         reads_ranges: True if a keyed sink says which batch its rows are of, and reads some of them: `last_batch` and
             `read_range`.
         wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
+        order_by: dotted names of columns; parts are then ranges of their values, each part sorted by them.
         shows_removed_rows: False if a log leaves out rows before updates, and shows of a deleted row its key alone.
     """
 
@@ -117,6 +119,7 @@ class Sink(ABC):
     wants_unique_keys: bool = False
     takes_whole_rows: bool = False
     shows_removed_rows: bool = True
+    order_by: tuple[str, ...] = ()
 
     @property
     @abstractmethod
@@ -131,6 +134,10 @@ class Sink(ABC):
             TerminalError: it cannot be written.
             TransientError: it did not answer.
         """
+
+    def order(self, batch: ProvenBatch) -> RowOrder | None:
+        """The order of the changes of a batch; None: as they are staged."""
+        return RowOrder.of(batch, self.order_by) if self.order_by else None
 
     @abstractmethod
     def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:

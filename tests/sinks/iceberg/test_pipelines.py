@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import Table
 from pyiceberg.types import LongType
@@ -51,6 +52,18 @@ def test_changes_arrive_and_are_verified(followed: Flights) -> None:
     traced = icefloe("trace", "flights", "flight_id=1")
     assert traced.code == 0, traced.err
     assert "UPDATE_AFTER" in traced.out
+
+
+def test_the_changes_of_a_batch_are_sorted_in_its_file(followed: Flights) -> None:
+    followed.write_pipeline("sorted", sink={**CHANGELOG, "table": "changes.sorted", "order_by": ["carrier"]})
+    followed.lake.append((3, "ZZ"), (4, "AA"), (5, "MM"))
+    followed.lake.append((6, "BB"), (7, "A"))
+    run("sorted")
+    table = followed.lake.table.catalog.load_table("changes.sorted")
+    [file] = [each.file.file_path for each in table.scan().plan_files()]
+    found = pq.read_table(file.removeprefix("file://"))
+    assert found["carrier"].to_pylist() == ["A", "AA", "AA", "BB", "MM", "UA", "ZZ"]
+    assert icefloe("verify", "sorted").code == 0
 
 
 def test_a_change_that_is_gone_from_the_table_is_found(followed: Flights) -> None:

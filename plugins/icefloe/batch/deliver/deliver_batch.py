@@ -58,7 +58,8 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
             begun = records.begin(now)
             _refuse_other_destination(batch, sink, begun, now)
             # One call for all parts if the sink commits once.
-            numbers = range(1 if sink.commits_once else len(manifest.parts))
+            is_one = sink.commits_once or sink.order(batch) is not None
+            numbers = range(1 if is_one else len(manifest.parts))
             task = DeliverPart(
                 reference=reference.for_tasks(running.plan),
                 batch=batch,
@@ -167,7 +168,9 @@ class DeliverPart:
                     )
                     parts = [self.output.reduced(part) for part in staged]
                     with self.reference.delivery_sink() as sink:
-                        delivery = delivered_part(sink, self.batch, self.begun, parts, number)
+                        delivery = delivered_part(
+                            sink, self.batch, self.begun, parts, number, memory_bytes=running.folder.memory_bytes
+                        )
                     records.create_part(delivery)
         return attempt.outcome
 
@@ -178,9 +181,14 @@ def delivered_part(
     begun: Mapping[str, object],
     parts: Sequence[StagedPart],
     number: int,
+    *,
+    memory_bytes: int,
 ) -> PartDelivery:
-    """Hands one part to a sink, or the whole batch if the sink commits once."""
-    return sink.deliver(batch, begun, StagedPart.whole(parts) if sink.commits_once else parts[number])
+    """Hands one part to a sink, or the whole batch if the sink commits once or has an order."""
+    order = sink.order(batch)
+    part = StagedPart.whole(parts) if sink.commits_once or order is not None else parts[number]
+    sorted_part = part if order is None else order.sorted_part(part, batch.schema, memory_bytes=memory_bytes)
+    return sink.deliver(batch, begun, sorted_part)
 
 
 def _refuse_other_destination(

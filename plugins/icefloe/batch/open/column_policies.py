@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from icefloe.batch.context.session import PipelineSession
+from icefloe.changes.columns import ChangeColumns
 from icefloe.checkpoint.batch_spec import Identity
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import Cursor
@@ -66,10 +67,14 @@ def pipeline_identity(pipeline: Pipeline, table: LoadedTable, schema: TableSchem
 
 def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchema) -> tuple[str, ...] | None:
     """None: all. A sink needs the identity even if the pipeline does not select it."""
+    with about_key("columns"):
+        shown = schema if pipeline.columns is None else schema.select(pipeline.columns)
+    with about_key("sink.order_by"):
+        names = [name for name in pipeline.sink.sorted_columns if name not in ChangeColumns.ALL]
+        IdentifierColumns.named(shown.columns, names, noun="sort key")
     if pipeline.columns is None or not pipeline.delivers:
         return pipeline.columns
-    with about_key("columns"):
-        selected = schema.select(pipeline.columns).arrow
+    selected = shown.arrow
     return (*pipeline.columns, *IdentifierColumns.named(schema.columns, identity.columns).missing_in(selected))
 
 

@@ -101,7 +101,7 @@ class Redelivery:
             # A backfill has an owner of its own, so a sink refuses it that has later batches of its pipeline.
             sink.claim(batch.origin)
             begun = sink.begin(batch)
-            numbers = range(1 if sink.commits_once else len(parts))
+            numbers = range(1 if sink.commits_once or sink.order(batch) is not None else len(parts))
             deliveries = engine.map(partial(self._deliver_part, batch, begun, parts), numbers)
             sink.finish(batch, begun, deliveries)
         logger.info("batch %d of %s: delivered once more", number, self.pipeline)
@@ -117,7 +117,8 @@ class Redelivery:
         self, batch: ProvenBatch, begun: Mapping[str, Any], parts: Sequence[StagedPart], number: int
     ) -> PartDelivery:
         with self._open_sink() as sink:
-            return delivered_part(sink, batch, begun, parts, number)
+            memory_bytes = self.target.pipeline.shuffle.memory_bytes
+            return delivered_part(sink, batch, begun, parts, number, memory_bytes=memory_bytes)
 
     @contextmanager
     def _open_sink(self) -> Iterator[Sink]:

@@ -69,8 +69,8 @@ class IdentifierColumns:
     paths: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
-    def named(cls, schema: Schema, names: Sequence[str]) -> Self:
-        """Columns of a schema by their dotted names, in that order.
+    def named(cls, schema: Schema, names: Sequence[str], *, noun: str = "identifier") -> Self:
+        """Columns of a schema by their dotted names, in that order; ``noun`` says in errors what they are for.
 
         >>> from pyiceberg.types import LongType
         >>> place = NestedField(2, "place", StructType(NestedField(3, "id", LongType())))
@@ -79,8 +79,8 @@ class IdentifierColumns:
         """
         paths = struct_paths(schema).items()
         known = {".".join(path): path for field_id, path in paths if schema.find_type(field_id).is_primitive}
-        rule = "identifiers are primitive and outside of lists and maps"
-        _check_names(schema, names, known, noun="identifier column", rule=rule)
+        rule = f"{noun}s are primitive and outside of lists and maps"
+        _check_names(schema, names, known, noun=f"{noun} column", rule=rule)
         return cls(tuple(known[name] for name in names))
 
     def __bool__(self) -> bool:

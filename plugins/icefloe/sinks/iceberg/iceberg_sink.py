@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from icefloe.documents import Document
+from icefloe.errors import TerminalError
 from icefloe.iceberg.catalog.catalogs import load_catalog
 from icefloe.sinks.iceberg.changelog import ChangelogSink
 from icefloe.sinks.iceberg.mirror import MirrorSink
@@ -29,6 +30,7 @@ class IcebergOptions(Document):
     identity: Literal["key", "rows"] = "key"
     track: tuple[str, ...] = ()
     untracked: Annotated[tuple[str, ...], Field(alias="except")] = ()
+    order_by: tuple[str, ...] = ()
 
 
 def open_iceberg_sink(
@@ -48,6 +50,12 @@ def open_iceberg_sink(
         return HistorySink(target, track=checked.track, untracked=checked.untracked)
     table = target.find()
     if table is not None and not writes_snapshots(table.metadata):
+        if checked.order_by:
+            raise TerminalError(
+                f"sink.order_by does not fit {target.url}, whose format version only Spark writes, as changes are "
+                "staged: remove it, or name a table of format version 2",
+                key="sink.order_by",
+            )
         mode, name = _SPARK_MODES[checked.mode], f"{catalog.name}.{checked.table}"
         by_spark = {"mode": mode, "table": name, "catalog": checked.catalog}
         sink = open_sink({"type": "spark", "options": by_spark}, connection=connection, open_store=open_store)
@@ -55,4 +63,6 @@ def open_iceberg_sink(
         return sink
     if checked.mode == "mirror":
         return MirrorSink(target, takes_whole_rows=checked.identity == "rows")
-    return ChangelogSink(target)
+    changelog = ChangelogSink(target)
+    changelog.order_by = checked.order_by
+    return changelog

@@ -1,0 +1,216 @@
+"""The order of changes by columns: keys of bytes, and a sort within a bound of memory.
+
+A key has all that decides on the place of a row. Its bytes compare as rows do, on every machine:
+
+    null             00
+    any other value  01, then
+      number, time   8 bytes, big-endian, the sign bit flipped; of a negative float, all bits
+      decimal        the same with 16 bytes
+      text, bytes    UTF-8 or the bytes, with 00 ff for 00, and 00 00 at the end
+
+So nulls come first, NaN comes last, 0.0 equals -0.0, and texts compare by code point.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.changes.columns import ChangeColumns, ChangeType
+from icefloe.errors import TerminalError
+from icefloe.shuffle.block_file import SpilledRows
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_type, named_columns
+
+_BINARY: Final = pa.large_binary()
+_KEY: Final = pa.field("_key", _BINARY)
+_END: Final = pa.scalar(b"", _BINARY)
+_RANKS: Final = np.array([{ChangeType.DELETE: 0, ChangeType.INSERT: 2}.get(kind, 1) for kind in ChangeType], np.int64)
+"""Both rows of an update have one rank: they are staged in their order."""
+_SIGN: Final = np.uint64(1 << 63)
+_BYTES_PER_ROW: Final = 64
+_LARGEST_PIECE_BYTES: Final = 1 << 30
+_MOST_SPLITTERS: Final = 31
+_SAMPLED_KEYS: Final = 4096
+_ROWS_AT_ONCE: Final = 1 << 14
+Read = Callable[[], Iterable[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOrder:
+    """The order of changes by columns; equal ones keep the order in which they come.
+
+    Attributes:
+        columns: dotted names.
+        replays: True if both rows of an update may be far apart: all removed rows of a step come before all others.
+    """
+
+    columns: tuple[str, ...]
+    replays: bool = False
+
+    @classmethod
+    def of(cls, batch: ProvenBatch, columns: tuple[str, ...]) -> Self:
+        """The order of a batch by columns, then by identity, step, and deletes before updates before inserts.
+
+        Raises:
+            TerminalError: a column is missing, or has parts.
+        """
+        shown = pa.schema([*(batch.schema.field(name) for name in ChangeColumns.ALL), *batch.shown_schema])
+        for name in columns:
+            with suppress(KeyError):
+                if not pa.types.is_nested(column_type(shown, name)):
+                    continue
+            raise TerminalError(
+                f"sink.order_by names column {name}, but the changes of batch {batch.batch_number} have no such column "
+                "of a primitive type: correct it, or add it to columns",
+                key="sink.order_by",
+            )
+        return cls(columns=(*columns, *batch.identity, ChangeColumns.ORDINAL))
+
+    def schema(self, rows: pa.Schema) -> pa.Schema:
+        """The schema of rows with their keys in the last column."""
+        return rows.append(_KEY)
+
+    def keyed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows with their keys."""
+        for rows in batches:
+            ranks = ChangeColumns.weights(rows) if self.replays else _RANKS[ChangeColumns.types(rows)]
+            values = [*named_columns(rows, self.columns), pa.array(ranks)]
+            keys = pc.binary_join_element_wise(*map(_key_bytes, values), _END)
+            yield pa.RecordBatch.from_arrays([*rows.columns, keys], schema=self.schema(rows.schema))
+
+    def sorted_part(self, part: StagedPart, schema: pa.Schema, *, memory_bytes: int) -> StagedPart:
+        """The part in order."""
+
+        def read() -> Iterator[pa.RecordBatch]:
+            return self.sorted(lambda: self.keyed(part.read()), schema, memory_bytes=memory_bytes)
+
+        return replace(part, read=read, urls=())
+
+    def sorted(self, read: Read, schema: pa.Schema, *, memory_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Rows in order, without their keys.
+
+        Args:
+            read: returns rows with their keys; each call reads them again.
+            schema: of the rows without their keys.
+            memory_bytes: of the task.
+        """
+        for rows in _sorted(read, self.schema(schema), memory_bytes=memory_bytes):
+            yield pa.RecordBatch.from_arrays(rows.columns[:-1], schema=schema)
+
+
+def keys_of(rows: pa.RecordBatch) -> pa.Array:
+    """The keys of rows that have them."""
+    return rows.column(rows.num_columns - 1)
+
+
+def _sorted(read: Read, schema: pa.Schema, *, memory_bytes: int) -> Iterator[pa.RecordBatch]:
+    #   too large for memory, by keys:    d b d d a e d c    splitters b d
+    #   on disk                           a | b | c | d d d d | e     each part is sorted, unless it has one key
+    piece_bytes = min(memory_bytes // 4, _LARGEST_PIECE_BYTES)
+    kept, size_bytes, sample = list[pa.RecordBatch](), 0, KeySample()
+    for rows in read():
+        sample.add(keys_of(rows))
+        size_bytes += rows.nbytes + rows.num_rows * _BYTES_PER_ROW
+        if size_bytes <= piece_bytes:
+            kept.append(rows)
+        else:
+            kept.clear()
+    if size_bytes <= piece_bytes:
+        table = pa.Table.from_batches(kept, schema).combine_chunks()
+        kept.clear()
+        yield from table.take(pc.sort_indices(table.column(_KEY.name))).to_batches(max_chunksize=_ROWS_AT_ONCE)
+        return
+    splitters = sample.splitters(min(_MOST_SPLITTERS, 2 * size_bytes // piece_bytes))
+    if sample.has_one_key:
+        yield from read()
+        return
+    with SpilledRows(schema, 2 * len(splitters) + 1, memory_bytes=memory_bytes // 8) as spilled:
+        for rows in read():
+            # A key that fills a part alone is between no others.
+            spilled.add(
+                rows, places_of(keys_of(rows), splitters, "left") + places_of(keys_of(rows), splitters, "right")
+            )
+        spilled.flush()
+        for part in np.flatnonzero(spilled.rows).tolist():
+            yield from _sorted(partial(spilled.batches, part), schema, memory_bytes=memory_bytes)
+
+
+def places_of(keys: pa.Array, bounds: pa.Array, side: str = "right") -> NDArray[np.int32]:
+    """The number of bounds at or below each key; with the side ``left``, of those below it."""
+    return pc.search_sorted(bounds, keys, side=side).to_numpy(zero_copy_only=False).astype(np.int32)
+
+
+class KeySample:
+    """Some thousand keys of many, at equal distances; the same for the same rows."""
+
+    def __init__(self) -> None:
+        self._keys = pa.array([], _BINARY)
+        self._step, self._seen = 1, 0
+        self._ends = pa.array([], _BINARY)
+
+    @property
+    def has_one_key(self) -> bool:
+        """True if all keys are equal."""
+        return len(pc.unique(self._ends)) == 1
+
+    def add(self, keys: pa.Array) -> None:
+        """Take keys in their order."""
+        first, self._seen = -self._seen % self._step, self._seen + len(keys)
+        self._keys = pa.concat_arrays([self._keys, keys.take(pa.array(np.arange(first, len(keys), self._step)))])
+        while len(self._keys) > _SAMPLED_KEYS:
+            self._keys = self._keys.take(pa.array(np.arange(0, len(self._keys), 2)))
+            self._step *= 2
+        ends = pc.min_max(pa.concat_arrays([self._ends, keys]))
+        self._ends = pa.array([each.as_py() for each in ends.values()], _BINARY)
+
+    def splitters(self, most: int) -> pa.Array:
+        """Different keys, ascending, that divide rows into about equal shares."""
+        ordered = self._keys.take(pc.sort_indices(self._keys))
+        places = np.unique(len(ordered) * np.arange(1, most + 1) // (most + 1))
+        return pc.unique(ordered.take(pa.array(places))) if len(ordered) else ordered
+
+
+def _key_bytes(values: pa.Array) -> pa.Array:
+    values = values.storage if isinstance(values, pa.ExtensionArray) else values
+    kind = values.type
+    if pa.types.is_null(kind):
+        return pa.repeat(pa.scalar(b"\x00", _BINARY), len(values))
+    if pa.types.is_decimal(kind):
+        wide = values.cast(pa.decimal128(38, kind.scale))
+        halves = np.frombuffer(wide.buffers()[1], "<u8").reshape(-1, 2)
+        found = _big_endian(halves[wide.offset : wide.offset + len(wide), ::-1])
+    elif pa.types.is_primitive(kind):
+        found = _big_endian(_words(values).reshape(-1, 1))
+    else:
+        plain = values.cast(pa.binary()) if pa.types.is_fixed_size_binary(kind) else values
+        escaped = pc.replace_substring(plain.cast(_BINARY), b"\x00", b"\x00\xff")
+        found = pc.binary_join_element_wise(escaped, pa.scalar(b"\x00\x00", _BINARY), _END)
+    marked = pc.binary_join_element_wise(pa.scalar(b"\x01", _BINARY), found, _END)
+    return pc.if_else(values.is_valid(), marked, pa.scalar(b"\x00", _BINARY))
+
+
+def _words(values: pa.Array) -> NDArray[np.uint64]:
+    """64 bits of each number, to be compared as a signed one."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        # A sum with 0.0 is never -0.0. Every NaN gets the same bits.
+        floats = pc.fill_null(pc.add(values.cast(pa.float64()), 0.0), 0.0).to_numpy(zero_copy_only=False)
+        bits = np.where(np.isnan(floats), np.nan, floats).view(np.int64)
+        return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits).view(np.uint64)
+    whole = values.cast(pa.int32()) if kind.bit_width == 32 and pa.types.is_temporal(kind) else values
+    return pc.fill_null(whole.cast(pa.int64()), 0).to_numpy(zero_copy_only=False).view(np.uint64)
+
+
+def _big_endian(words: NDArray[np.uint64]) -> pa.Array:
+    """A row of words, the highest first, as bytes of which the first bit is flipped."""
+    flipped = words.astype(">u8")
+    flipped[:, 0] ^= _SIGN
+    width = 8 * words.shape[1]
+    data = pa.py_buffer(np.ascontiguousarray(flipped).tobytes())
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(words), [None, data]).cast(_BINARY)
