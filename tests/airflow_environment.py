@@ -34,6 +34,7 @@ if "airflow" in sys.modules:
     raise ImportError("airflow was imported before its environment was set: import airflow_environment in the conftest")
 
 PIPELINES.mkdir(parents=True)
-shutil.copy(REPOSITORY / "dags" / "icefloe_pipelines.py", DAGS)
+for name in ("icefloe_pipelines.py", "icefloe_upkeep.py"):
+    shutil.copy(REPOSITORY / "dags" / name, DAGS)
 os.environ.update(_SETTINGS)
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)

@@ -15,7 +15,7 @@ from icefloe.batch.upkeep.survey import Leftover, survey_storage
 from icefloe.cli.pipeline_session import load_named_pipeline, places_here
 from icefloe.cli.screen import Screen, is_agreed
 from icefloe.engines.local import LocalEngine
-from icefloe.errors import IcefloeError, TerminalError, TransientError, UsageError
+from icefloe.errors import IcefloeError, UsageError
 from icefloe.node.node_config import load_node_config
 from icefloe.node.node_server import serve_node
 from icefloe.pipeline.model import Pipeline
@@ -111,17 +111,17 @@ def sweep(arguments: Namespace, screen: Screen) -> None:
         screen.say("there is nothing to delete")
     screen.table(document["leftovers"], ("pipeline", "batch", "url", "files", "bytes", "because"))
     screen.facts({"notes": survey.notes})
-    deleted, problems = 0, survey.problems
+    deleted, failures = 0, tuple[IcefloeError, ...]()
     objects, size_bytes = (sum(each[key] for each in document["leftovers"]) for key in ("files", "bytes"))
     question = f"delete {objects:,} files, {format_bytes(size_bytes)}?"
     # A sweep without leftovers asks nobody.
     if not arguments.dry_run and (not survey.leftovers or is_agreed(question, yes=arguments.yes)):
         with screen.under_way("deleting"):
             deleted, failures = survey.delete()
-        problems = [*problems, *failures]
         screen.say(f"{deleted:,} files were deleted")
-    screen.answer({**document, "deleted_files": deleted, "problems": [problem.sentence for problem in problems]})
-    _raise_all(problems)
+    problems = [problem.sentence for problem in (*survey.problems, *failures)]
+    screen.answer({**document, "deleted_files": deleted, "problems": problems})
+    survey.raise_problems(failures)
 
 
 def _leftover(each: Leftover) -> dict[str, Any]:
@@ -135,13 +135,6 @@ def _leftover(each: Leftover) -> dict[str, Any]:
         "files": len(each.files),
         "bytes": each.size_bytes,
     }
-
-
-def _raise_all(problems: Sequence[IcefloeError]) -> None:
-    """Raises all problems as one error, transient only if each of them is."""
-    if problems:
-        may_pass = all(isinstance(problem, TransientError) for problem in problems)
-        raise (TransientError if may_pass else TerminalError)(*dict.fromkeys(problem.sentence for problem in problems))
 
 
 def node(arguments: Namespace, screen: Screen) -> None:

@@ -19,6 +19,7 @@ SHOWN: Final[frozenset[KeyPath]] = frozenset({
     ("pin",), ("storage_is_shared",), ("changes",), ("shuffle",), ("max_scan_bytes",),
     ("on_summary_mismatch",), ("engine",), ("changelog", "keep"), ("sink", "format"),
     ("sink", "target_file_bytes"), ("sink", "bulk_bytes"), ("sink", "transaction_bytes"),
+    ("sink", "purge_after"),
 })  # fmt: skip
 """The keys whose values of the environment are shown; those of all other keys are hidden, also of keys to come."""
 _BETWEEN: Final = r"\s,;/@?#&=:'\"()\[\]\\"

@@ -105,6 +105,7 @@ class Sink(ABC):
             `read_range`.
         wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
         order_by: dotted names of columns; parts are then ranges of their values, each part sorted by them.
+        purge_after: age in seconds at which upkeep purges marks; None: only `icefloe purge` does.
         shows_removed_rows: False if a log leaves out rows before updates, and shows of a deleted row its key alone.
     """
 
@@ -118,6 +119,7 @@ class Sink(ABC):
     reads_ranges: ClassVar[bool] = False
     wants_unique_keys: bool = False
     takes_whole_rows: bool = False
+    purge_after: float | None = None
     shows_removed_rows: bool = True
     order_by: tuple[str, ...] = ()
 

@@ -24,6 +24,14 @@ def test_the_address_is_that_of_the_connection_with_its_port(connection: dict[st
     assert sink.url == f"{url}/people"
 
 
+@pytest.mark.parametrize(("written", "seconds"), [({}, None), ({"purge_after": "30d"}, 30 * 86_400.0)])
+def test_marks_of_deleted_rows_are_purged_at_an_age_only_if_one_is_written(
+    written: dict[str, str], seconds: float | None
+) -> None:
+    options = {"url": "http://search", "index": "people", **written}
+    assert open_opensearch_sink(options, connection={}, open_store=lambda _: pytest.fail("x")).purge_after == seconds
+
+
 @pytest.mark.parametrize(
     "name", ["", "-a", "_a", "+a", ".", "..", ".a", "A", "é", "a b", "a,b", "a/b", "a" * 201, None]
 )

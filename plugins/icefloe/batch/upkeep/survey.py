@@ -16,7 +16,7 @@ from icefloe.batch.run_settings import Credentials
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.protocol import BatchState
 from icefloe.checkpoint.record_store import backfill_prefix
-from icefloe.errors import IcefloeError, TerminalError
+from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.url import url_below
 from icefloe.sinks.change_files import ChangeFiles
@@ -115,6 +115,13 @@ class Survey:
                 deleted.append(delete())
         return sum(deleted), tuple(problems)
 
+    def raise_problems(self, failures: Sequence[IcefloeError]) -> None:
+        """Raises all problems and failed deletions as one error, transient only if each of them is."""
+        if problems := [*self.problems, *failures]:
+            may_pass = all(isinstance(problem, TransientError) for problem in problems)
+            error = TransientError if may_pass else TerminalError
+            raise error(*dict.fromkeys(problem.sentence for problem in problems))
+
 
 @contextmanager
 def _noted(problems: list[IcefloeError]) -> Iterator[None]:
@@ -131,6 +138,7 @@ def survey_storage(
     older_than_seconds: float,
     credentials: Credentials,
     environ: Mapping[str, str],
+    pipeline: str = "",
     open_store: Callable[..., Store] = open_store,
 ) -> Survey:
     """Looks for files that nobody needs: below ``shuffle/`` and ``staged/`` of a storage, and at its pipelines' sinks.
@@ -140,6 +148,7 @@ def survey_storage(
     Args:
         older_than_seconds: files of no known batch may go if they are older.
         environ: resolves ``${ENV}`` in the URLs of checkpoints and sinks.
+        pipeline: looks at the files of this one alone.
     """
     look = _Look(
         storage_url=storage_url,
@@ -147,6 +156,7 @@ def survey_storage(
         open_place=partial(open_store, options=credentials.storage_options),
         open_sink_place=partial(open_store, options=credentials.sink_options),
         environ=environ,
+        pipeline=pipeline,
     )
     look.look()
     return look
@@ -160,15 +170,16 @@ class _Look(Survey):
     open_place: Callable[[str], Store] = field(repr=False)
     open_sink_place: Callable[[str], Store] = field(repr=False)
     environ: Mapping[str, str] = field(repr=False)
+    pipeline: str
 
     def look(self) -> None:
         """Looks at the folders below ``shuffle/``, and at the places that their checkpoints name."""
         self._is_new(self.open_place(self.storage_url), "")
         shuffle = self.open_place(url_below(self.storage_url, "shuffle"))
-        if next(iter(shuffle.list("")), None) is None:
-            self.notes.append(f"there are no files below {shuffle.url}")
+        if next(iter(shuffle.list(self.pipeline)), None) is None:
+            self.notes.append(f"there are no files below {join_url(shuffle.url, self.pipeline)}")
             return
-        listed, cutoff = self._listed(shuffle, _IN_SHUFFLE)
+        listed, cutoff = self._listed(shuffle, _IN_SHUFFLE, below=self.pipeline)
         foreign = listed.pop(None, {}).get(None, [])
         if foreign:
             self.notes.append(f"{len(foreign):,} files below {shuffle.url} are not icefloe's: left alone")
@@ -179,13 +190,13 @@ class _Look(Survey):
                 self._look_at_sinks(marker, owner)
 
     def _listed(
-        self, store: Store, pattern: re.Pattern[str], pipeline: str | None = None
+        self, store: Store, pattern: re.Pattern[str], pipeline: str | None = None, *, below: str = ""
     ) -> tuple[dict[str | None, Batches], datetime]:
         """The files by owner and batch, and the time before which they are old. Old trial objects are leftovers."""
         cutoff, trials = store_time(store) - self.age, list[StoredObject]()
         found: defaultdict[str | None, defaultdict[int | None, list[StoredObject]]]
         found = defaultdict(lambda: defaultdict(list))
-        for each in store.list(""):
+        for each in store.list(below):
             match = pattern.fullmatch(each.key)
             if match is not None:
                 number = None if match["batch"] is None else natural(match["batch"])

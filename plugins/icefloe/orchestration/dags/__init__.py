@@ -1,7 +1,8 @@
-"""The DAGs of pipeline files.
+"""The DAGs of pipeline files, and the one of their upkeep.
 
 - `dag_factory`: the DAGs of a folder, and the two of a pipeline
 - `batch_tasks`: the tasks of one batch, and the assets that start others
+- `upkeep_dag`: the DAG that sweeps and purges
 """
 
-__all__ = ["dag_factory"]
+__all__ = ["dag_factory", "upkeep_dag"]

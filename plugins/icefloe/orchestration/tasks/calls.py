@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from airflow.sdk.exceptions import AirflowSkipException
@@ -19,6 +20,7 @@ from icefloe.batch.open.next_range import RequestedRange
 from icefloe.batch.plan.open_and_plan import open_and_plan
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus, Trouble
+from icefloe.batch.upkeep.survey import survey_storage
 from icefloe.checkpoint.records import Writer
 from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
@@ -31,6 +33,7 @@ from icefloe.orchestration.tasks.task_documents import CommittedBatch, NothingTo
 from icefloe.orchestration.telemetry import send_batch, send_poll, send_report, send_status
 from icefloe.patience import answer_within, brief_seconds, patience_seconds
 from icefloe.pipeline.model import Pipeline
+from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.units import id_json
 
 __all__ = ["commit", "plan_batch"]
@@ -188,6 +191,47 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch,
 def clean_up_batch(pipeline: Pipeline, plan_result: PlanResult) -> None:
     """Deletes files that phases of a committed batch passed on, if they remain."""
     clean_up_finished(reference_of(pipeline, plan_result))
+
+
+_SWEEP_SECONDS: Final = 7 * 86_400.0
+"""The default of ``icefloe sweep --older-than``."""
+
+
+def sweep_pipeline(path: Path) -> int:
+    """Deletes the files that dead runs of a pipeline left, as `icefloe sweep` does; returns their number."""
+    places = _places(_checked(path))
+    survey = survey_storage(
+        places.pipeline.storage,
+        older_than_seconds=_SWEEP_SECONDS,
+        credentials=places.credentials,
+        environ=os.environ,
+        pipeline=places.pipeline.name,
+    )
+    for each in survey.leftovers:
+        logger.info("deleting %d files, %d bytes, at %s: %s", len(each.files), each.size_bytes, each.url, each.reason)
+    for note in survey.notes:
+        logger.info("%s", note)
+    deleted, failures = survey.delete()
+    logger.info("%d files were deleted", deleted)
+    survey.raise_problems(failures)
+    return deleted
+
+
+def purge_pipeline(path: Path) -> int:
+    """Removes the marks of deleted rows that are older than the sink's ``purge_after``; returns their number."""
+    with _places(_checked(path)).delivery_sink() as sink:
+        if sink is None or sink.purge_after is None:
+            raise AirflowSkipException("the sink of this pipeline has no purge_after")
+        before = datetime.now(UTC) - timedelta(seconds=sink.purge_after)
+        purged = sink.purge(before=before)
+    logger.info("removed %d marks of rows that were deleted before %s", purged, before)
+    return purged
+
+
+def _checked(path: Path) -> Pipeline:
+    pipeline = Pipeline.load(path)
+    check_pipeline(pipeline)
+    return pipeline
 
 
 def record_trouble(pipeline: Pipeline, sentence: str, *, phase: str, is_final: bool, dag_id: str | None) -> None:

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator
 
 from icefloe.documents import Document
 from icefloe.errors import TerminalError
@@ -12,7 +14,7 @@ from icefloe.redaction.hidden import hide
 from icefloe.sinks.dead_letters import DeadLetterSettings
 from icefloe.sinks.key_changes import Duplicates
 from icefloe.sinks.sink import SizeBytes, checked_options
-from icefloe.units import is_on
+from icefloe.units import is_on, parse_seconds
 
 _BULK_BYTES: Final = 5 * 2**20
 _INDEX_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")
@@ -40,6 +42,7 @@ class OpenSearchSettings(Document):
     access: Access
     index: str  # the name that readers search: an alias that the sink makes, or an empty index of the user
     deletes: Literal["soft", "hard"] = "soft"
+    purge_after: Annotated[float | None, BeforeValidator(lambda age: age and parse_seconds(age))] = None
     duplicates: Duplicates = "fail"
     dead_letters: DeadLetterSettings | None = None  # None: a document refused for good fails the batch
     bulk_bytes: SizeBytes = _BULK_BYTES

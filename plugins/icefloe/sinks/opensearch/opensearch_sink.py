@@ -42,6 +42,7 @@ class OpenSearchSink(Sink):
     def __init__(self, settings: OpenSearchSettings, *, letters: DeadLetterFolder | None = None) -> None:
         self._settings = settings
         self.wants_unique_keys = settings.duplicates == "fail"
+        self.purge_after = settings.purge_after
         self._letters = letters
         self._cluster = Cluster(settings.access)
         self._indexes = Indexes(self._cluster, settings)
