@@ -23,9 +23,9 @@ class SortedFiles(FilesDelivery):
     """Gets each part sorted, as from a pipeline."""
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:
-        order = self.order(batch)
-        given = part if order is None else order.sorted_part(part, batch.schema, memory_bytes=1 << 20)
-        return super().deliver(batch, begun, given)
+        if self.order_by:
+            part = self.order(batch).sorted_part(part, batch.schema, memory_bytes=1 << 20)
+        return super().deliver(batch, begun, part)
 
 
 class OverFolders(SinkConformance):

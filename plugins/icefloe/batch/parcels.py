@@ -118,11 +118,10 @@ def _unpacked(rows: Iterable[ParcelRow], file: BinaryIO) -> ParcelHeader | None:
 
 
 def _extents(recipient: int, found: list[tuple[int, int, ParcelHeader]]) -> RangeExtents:
-    return RangeExtents.of_file(
-        _KEY,
+    return RangeExtents.of_blocks(
         recipient,
         blocks=(
-            (sender, header.crc32, start, header.size_bytes, header.rows, header.largest_block_bytes)
+            (_KEY, sender, header.crc32, start, header.size_bytes, header.rows, header.largest_block_bytes)
             for sender, start, header in found
             if header.rows
         ),

@@ -64,18 +64,17 @@ class RangeExtents:
     ordinals: tuple[OrdinalSums, ...]
 
     @classmethod
-    def of_file(
+    def of_blocks(
         cls,
-        key: str,
         partition: int,
         *,
-        blocks: Iterable[tuple[int, int, int, int, int, int]],
-        ordinals: Iterable[OrdinalSums],
+        blocks: Iterable[tuple[str, int, int, int, int, int, int]],
+        ordinals: Iterable[OrdinalSums] = (),
     ) -> Self:
-        """A partition whose blocks are in one file.
+        """A partition whose blocks are named one by one.
 
         Args:
-            blocks: map id, CRC-32, offset, length, rows, and the largest bytes of a block uncompressed.
+            blocks: file, map id, CRC-32, offset, length, rows, and the largest bytes of a block uncompressed.
             ordinals: sums of all blocks; equal ordinals add up.
         """
         found = list(blocks)
@@ -83,8 +82,10 @@ class RangeExtents:
             range_id=partition,
             start=partition,
             stop=partition + 1,
-            files=[ShuffledFile(map_id, 0, key, at + length, largest) for map_id, _, at, length, _, largest in found],
-            blocks=np.array([(place, partition, *block[1:5]) for place, block in enumerate(found)], BLOCK),
+            files=[
+                ShuffledFile(map_id, 0, key, at + length, largest) for key, map_id, _, at, length, _, largest in found
+            ],
+            blocks=np.array([(place, partition, *block[2:6]) for place, block in enumerate(found)], BLOCK),
             ordinals=tuple(ordinals),
         )
 

@@ -1,7 +1,7 @@
 """Row groups of changes, and Parquet files of them."""
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
@@ -122,14 +122,18 @@ def write_parquet_files(
         return files
 
 
-def read_parquet(store: Store, key: str) -> Iterator[pa.RecordBatch]:
-    """The rows of one stored file, one row group at a time; KeyMissingError without it."""
+def read_parquet(store: Store, key: str, *, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of one stored file, one row group at a time; KeyMissingError without it.
+
+    Args:
+        columns: dotted names of the only ones that are read; None: all.
+    """
     with _readable(store, key):
         file = pq.ParquetFile(_StoredFile(store, key), pre_buffer=True, page_checksum_verification=True)
         # In Arrow's threads, the process would die by SIGSEGV if the system refused the second of them: the first goes
         # on in memory that the failed call has freed. A task has one core, too.
         for group in range(file.num_row_groups):
-            yield from file.iter_batches(row_groups=[group], use_threads=False)
+            yield from file.iter_batches(row_groups=[group], columns=columns, use_threads=False)
 
 
 def parquet_schema(store: Store, key: str) -> pa.Schema:

@@ -11,7 +11,7 @@ A key has all that decides on the place of a row. Its bytes compare as rows do, 
 So nulls come first, NaN comes last, 0.0 equals -0.0, and texts compare by code point.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -60,10 +60,9 @@ class RowOrder:
         Raises:
             TerminalError: a column is missing, or has parts.
         """
-        shown = pa.schema([*(batch.schema.field(name) for name in ChangeColumns.ALL), *batch.shown_schema])
         for name in columns:
             with suppress(KeyError):
-                if not pa.types.is_nested(column_type(shown, name)):
+                if not pa.types.is_nested(column_type(batch.given_schema, name)):
                     continue
             raise TerminalError(
                 f"sink.order_by names column {name}, but the changes of batch {batch.batch_number} have no such column "
@@ -78,11 +77,22 @@ class RowOrder:
 
     def keyed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows with their keys."""
-        for rows in batches:
+        for rows in filter(len, batches):
             ranks = ChangeColumns.weights(rows) if self.replays else _RANKS[ChangeColumns.types(rows)]
             values = [*named_columns(rows, self.columns), pa.array(ranks)]
             keys = pc.binary_join_element_wise(*map(_key_bytes, values), _END)
             yield pa.RecordBatch.from_arrays([*rows.columns, keys], schema=self.schema(rows.schema))
+
+    def bounds(self, samples: Iterable[pa.RecordBatch], ranges: int) -> tuple[bytes, ...]:
+        """The first keys of all ranges but the first one, so that each has about as many of these rows."""
+        sample = KeySample()
+        for rows in self.keyed(samples):
+            sample.add(keys_of(rows))
+        return tuple(sample.splitters(ranges - 1).to_pylist())
+
+    def places(self, rows: pa.RecordBatch, bounds: Sequence[bytes]) -> NDArray[np.int32]:
+        """The number of the range of each row with its key."""
+        return places_of(keys_of(rows), pa.array(bounds, _BINARY))
 
     def sorted_part(self, part: StagedPart, schema: pa.Schema, *, memory_bytes: int) -> StagedPart:
         """The part in order."""

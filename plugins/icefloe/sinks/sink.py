@@ -137,9 +137,9 @@ class Sink(ABC):
             TransientError: it did not answer.
         """
 
-    def order(self, batch: ProvenBatch) -> RowOrder | None:
-        """The order of the changes of a batch; None: as they are staged."""
-        return RowOrder.of(batch, self.order_by) if self.order_by else None
+    def order(self, batch: ProvenBatch) -> RowOrder:
+        """The order of a batch if there is ``order_by``; TerminalError if a column does not fit."""
+        return RowOrder.of(batch, self.order_by)
 
     @abstractmethod
     def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:

@@ -1,6 +1,8 @@
 """Batches whose changes are sorted: one stream from the first part to the last, whoever dies meanwhile."""
 
 import json
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from icefloe.batch.deliver.deliver_batch import DeliveryRecords
+from icefloe.batch.deliver.sorted_ranges import SortedRanges
+from icefloe.sinks.change_files import FilesDelivery
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 
 
@@ -57,6 +62,82 @@ def test_the_parts_of_a_batch_are_one_stream_as_duckdb_sorts_it(lab: Ordered) ->
     assert lab.rows(1).num_rows == 7
     found = lab.command("verify", "--json")
     assert (found.code, found.document["is_equal"]) == (0, True), found.err
+
+
+def test_ranges_of_keys_are_one_stream_and_each_is_a_part(lab: Ordered) -> None:
+    fill(lab)
+    done = lab.command("run", shuffle=RANGES)
+    assert done.code == 0, done.err
+    changes = lab.rows(0)
+    assert len(lab.names(0)) > 3
+    ordered = duckdb.sql("from changes order by value nulls first, id").to_arrow_table()
+    assert changes.equals(ordered.cast(changes.schema))
+    found = lab.command("verify", "--json")
+    assert (found.code, found.document["is_equal"], found.document["rows"]) == (0, True, 120), found.err
+
+
+RANGES = {"target_size_bytes": 2000, "map_task_bytes": 1}
+
+
+def fill(lab: Ordered) -> None:
+    for number in range(12):
+        lab.append(*range(number * 10, number * 10 + 10), value=float(number * 7 % 12))
+
+
+@pytest.mark.parametrize("nth", [0, 1, 3, 6])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", [(FilesDelivery, "deliver"), (SortedRanges, "divide"), (DeliveryRecords, "create_part")])
+def test_a_run_that_is_killed_while_it_delivers_is_followed_by_one_with_the_same_files(
+    lab: Ordered, at: tuple[type, str], nth: int, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(lab)
+    place, name = at
+    with monkeypatch.context() as patched:
+        patched.setattr(place, name, dies_at(getattr(place, name), nth=nth, after=after))
+        assert lab.command("run", shuffle=RANGES).code == 130
+    before = {path: path.read_bytes() for path in lab.target.rglob("part-*")}
+    done = lab.command("run", shuffle=RANGES)
+    assert done.code == 0, done.err
+    files = {path: path.read_bytes() for path in lab.target.rglob("part-*")}
+    assert before.items() <= files.items()
+    assert sorted(path.name for path in files) == sorted(lab.names(0))
+    changes = lab.rows(0)
+    assert changes.equals(duckdb.sql("from changes order by value, id").to_arrow_table().cast(changes.schema))
+
+
+def dies_at(call: Callable[..., Any], *, nth: int, after: bool) -> Callable[..., Any]:
+    """The call, in a process that dies before or after the nth one."""
+    calls = count()
+
+    def dying(*arguments: Any, **named: Any) -> Any:
+        number = next(calls)
+        found = call(*arguments, **named) if number < nth + after else None
+        if number >= nth:
+            raise KeyboardInterrupt
+        return found
+
+    return dying
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "deleted"])
+def test_a_divided_part_that_is_damaged_is_divided_again(
+    lab: Ordered, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(lab)
+    with monkeypatch.context() as patched:
+        patched.setattr(FilesDelivery, "deliver", dies_at(FilesDelivery.deliver, nth=0, after=False))
+        assert lab.command("run", shuffle=RANGES).code == 130
+    [file, *_] = sorted(lab.storage().rglob("shuffle/**/deliveries/*/00003.json.*"))
+    data = file.read_bytes()
+    file.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:] if damage == "flipped" else data[:10])
+    if damage == "deleted":
+        file.unlink()
+    done = lab.command("run", shuffle=RANGES)
+    assert (done.code, "divided part 3 of batch 0 is damaged" in done.err) == (75, True), done.err
+    done = lab.command("run", shuffle=RANGES)
+    assert done.code == 0, done.err
+    changes = lab.rows(0)
+    assert changes.equals(duckdb.sql("from changes order by value, id").to_arrow_table().cast(changes.schema))
 
 
 def test_an_unknown_column_is_refused_before_a_batch_is_opened(lab: Ordered) -> None:

@@ -14,6 +14,7 @@ from icefloe.batch.context.references import BatchReference
 from icefloe.batch.context.running_batch import RunningBatch
 from icefloe.batch.context.task_attempt import TaskAttempt
 from icefloe.batch.deliver.prove import OutputMode, prove_and_publish, proven_batch, staged_parts
+from icefloe.batch.deliver.sorted_ranges import SortedRanges
 from icefloe.batch.phase_record import Engine, PhaseTally, TaskOutcome, TrackedApplication, require_success
 from icefloe.batch.plan_document import begun_key, delivery_key
 from icefloe.batch.report import SUMMED, BatchDelivery
@@ -57,15 +58,19 @@ def deliver_batch(reference: BatchReference, engine: Engine, *, application: Tra
             now = BegunDelivery.as_recorded(sink.begin(batch))
             begun = records.begin(now)
             _refuse_other_destination(batch, sink, begun, now)
+            bounds = SortedRanges.bounds_of(
+                running.folder, sink, batch, staged=running.folder_of_changes, manifest=manifest
+            )
             # One call for all parts if the sink commits once.
-            is_one = sink.commits_once or sink.order(batch) is not None
-            numbers = range(1 if is_one else len(manifest.parts))
+            is_one = sink.commits_once or sink.order_by
+            numbers = range(len(bounds) + 1 if is_one else len(manifest.parts))
             task = DeliverPart(
                 reference=reference.for_tasks(running.plan),
                 batch=batch,
                 manifest=manifest,
                 output=output,
                 begun=begun,
+                bounds=bounds,
             )
             chosen = _Driver() if sink.commits_once else engine
             deliver = partial(_delivered, task, numbers, engine=chosen, records=records, tally=tally)
@@ -145,21 +150,28 @@ class DeliveryRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverPart:
-    """The function that an engine calls with the number of each part."""
+    """The function that an engine calls with the number of each part.
+
+    Attributes:
+        bounds: of ranges of keys, which are the parts then; empty: the parts are those that are staged.
+        divides: True if the number is a staged part's, which is only to be divided into ranges.
+    """
 
     reference: BatchReference
     batch: ProvenBatch
     manifest: Manifest
     output: OutputMode
     begun: Mapping[str, object]
+    bounds: tuple[bytes, ...] = ()
+    divides: bool = False
 
     def __call__(self, number: int) -> TaskOutcome:
-        """Delivers a part, unless its delivery is recorded."""
+        """Delivers a part, unless its delivery is recorded, or divides it."""
         with TaskAttempt(f"part {number} of the delivery", self.reference) as attempt:
             running = attempt.open()
             with running.fenced():
                 records = DeliveryRecords(running.folder.store)
-                attempt.is_adopted = records.part(number) is not None
+                attempt.is_adopted = not self.divides and records.part(number) is not None
                 if not attempt.is_adopted:
                     staged = staged_parts(
                         running.folder_of_changes,
@@ -168,10 +180,18 @@ class DeliverPart:
                     )
                     parts = [self.output.reduced(part) for part in staged]
                     with self.reference.delivery_sink() as sink:
-                        delivery = delivered_part(
-                            sink, self.batch, self.begun, parts, number, memory_bytes=running.folder.memory_bytes
+                        ranges = SortedRanges(
+                            folder=running.folder, sink=sink, batch=self.batch, parts=parts, bounds=self.bounds
                         )
-                    records.create_part(delivery)
+                        if self.divides:
+                            ranges.divide(number, attempt=self.reference.surroundings.new_name())
+                        elif self.bounds:
+                            records.create_part(sink.deliver(self.batch, self.begun, ranges.part(number)))
+                        else:
+                            memory_bytes = running.folder.memory_bytes
+                            records.create_part(
+                                delivered_part(sink, self.batch, self.begun, parts, number, memory_bytes=memory_bytes)
+                            )
         return attempt.outcome
 
 
@@ -185,10 +205,10 @@ def delivered_part(
     memory_bytes: int,
 ) -> PartDelivery:
     """Hands one part to a sink, or the whole batch if the sink commits once or has an order."""
-    order = sink.order(batch)
-    part = StagedPart.whole(parts) if sink.commits_once or order is not None else parts[number]
-    sorted_part = part if order is None else order.sorted_part(part, batch.schema, memory_bytes=memory_bytes)
-    return sink.deliver(batch, begun, sorted_part)
+    part = StagedPart.whole(parts) if sink.commits_once or sink.order_by else parts[number]
+    if sink.order_by:
+        part = sink.order(batch).sorted_part(part, batch.schema, memory_bytes=memory_bytes)
+    return sink.deliver(batch, begun, part)
 
 
 def _refuse_other_destination(
@@ -228,6 +248,8 @@ def _delivered(
     logger.info("batch %d: %d of %d parts to deliver", task.batch.batch_number, len(missing), len(numbers))
     tally.begin(len(missing), of=len(numbers))
     if missing:
+        if task.bounds:
+            _divide(task, engine=engine, tally=tally)
         require_success(tally.finish(engine.map(task, missing)))
         found = map_parallel(records.part, numbers)
     deliveries = [each for each in found if each is not None]
@@ -239,6 +261,15 @@ def _delivered(
             url=url,
         )
     return deliveries
+
+
+def _divide(task: DeliverPart, *, engine: Engine, tally: PhaseTally) -> None:
+    """Divides the parts that are still whole."""
+    # A tally of their own: progress and report count ranges.
+    of_parts = PhaseTally.of(Phase.DELIVER)
+    numbers = SortedRanges.undivided(task.reference.folder, task.batch, parts=len(task.manifest.parts))
+    require_success(of_parts.finish(engine.map(replace(task, divides=True), numbers)))
+    tally.record.requests += of_parts.record.requests
 
 
 def _lag_seconds(running: RunningBatch) -> float | None:

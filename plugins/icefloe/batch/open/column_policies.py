@@ -70,7 +70,8 @@ def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchem
     with about_key("columns"):
         shown = schema if pipeline.columns is None else schema.select(pipeline.columns)
     with about_key("sink.order_by"):
-        names = [name for name in pipeline.sink.sorted_columns if name not in ChangeColumns.ALL]
+        plain = {*ChangeColumns.ALL} - {ChangeColumns.PROPERTIES}
+        names = [name for name in pipeline.sink.sorted_columns if name not in plain]
         IdentifierColumns.named(shown.columns, names, noun="sort key")
     if pipeline.columns is None or not pipeline.delivers:
         return pipeline.columns

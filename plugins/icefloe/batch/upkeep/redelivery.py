@@ -101,7 +101,7 @@ class Redelivery:
             # A backfill has an owner of its own, so a sink refuses it that has later batches of its pipeline.
             sink.claim(batch.origin)
             begun = sink.begin(batch)
-            numbers = range(1 if sink.commits_once or sink.order(batch) is not None else len(parts))
+            numbers = range(1 if sink.commits_once or sink.order_by else len(parts))
             deliveries = engine.map(partial(self._deliver_part, batch, begun, parts), numbers)
             sink.finish(batch, begun, deliveries)
         logger.info("batch %d of %s: delivered once more", number, self.pipeline)

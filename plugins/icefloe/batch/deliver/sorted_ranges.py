@@ -1,0 +1,178 @@
+"""Ranges of keys of a batch that is delivered in an order: parts are divided once, then each range is a task.
+
+deliveries/bounds.json             the keys at which ranges begin, drawn from all parts; the first record counts
+deliveries/<cut>/<part>.json       the blocks of a staged part, one for each range; the first record counts
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Literal, TypeVar
+
+import pyarrow as pa
+
+from icefloe.batch.context.batch_folder import BatchFolder, find_batch_document
+from icefloe.changes.columns import ChangeColumns
+from icefloe.documents import Document, dump_document
+from icefloe.errors import TransientError
+from icefloe.shuffle.block_file import SpilledRows
+from icefloe.shuffle.committed_output import CorruptMapOutputError
+from icefloe.shuffle.extents import RangeExtents
+from icefloe.shuffle.fetch import fetch_blocks
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.manifest import Manifest, Part
+from icefloe.sinks.sink import Sink
+from icefloe.storage.local_folders import on_local_disk, task_folder
+from icefloe.storage.requests import map_parallel
+from icefloe.storage.store import Store
+
+_BOUNDS_KEY: Final = "deliveries/bounds.json"
+_MOST_RANGES: Final = 512
+_Kind = TypeVar("_Kind")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeBounds(Document):
+    """``deliveries/bounds.json``."""
+
+    version: Literal[1] = 1
+    bounds: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DividedPart(Document):
+    """The blocks of a staged part in a file, by range."""
+
+    version: Literal[1] = 1
+    key: str
+    offsets: tuple[int, ...]
+    crc32: tuple[int, ...]
+    rows: tuple[int, ...]
+    largest_block_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortedRanges:
+    """A batch in the order of its sink.
+
+    Attributes:
+        parts: as the sink is given them, but for their order.
+        bounds: the first key of each range but the first one; empty: nothing is divided.
+    """
+
+    folder: BatchFolder
+    sink: Sink
+    batch: ProvenBatch
+    parts: Sequence[StagedPart]
+    bounds: tuple[bytes, ...]
+
+    @staticmethod
+    def bounds_of(
+        folder: BatchFolder, sink: Sink, batch: ProvenBatch, *, staged: ChangeFiles, manifest: Manifest
+    ) -> tuple[bytes, ...]:
+        """The recorded bounds of ranges of about ``target_size_bytes``, or new ones."""
+        ranges = sum(part.size_bytes for part in manifest.parts) // folder.plan.spec.target_size_bytes + 1
+        if not sink.order_by or sink.commits_once or ranges == 1:
+            return ()
+        found = _find(RangeBounds, folder, _BOUNDS_KEY)
+        if found is None:
+            order = sink.order(batch)
+            names = [*order.columns, ChangeColumns.TYPE]
+
+            def some_rows(part: Part) -> list[pa.RecordBatch]:
+                return [*islice(staged.read_part(batch.batch_number, part, columns=names), 1)]
+
+            samples = (rows for some in map_parallel(some_rows, manifest.parts) for rows in some)
+            found = RangeBounds(bounds=order.bounds(samples, min(ranges, _MOST_RANGES)))
+            if not folder.store.create(_BOUNDS_KEY, dump_document(found)):
+                found = _find(RangeBounds, folder, _BOUNDS_KEY) or found
+        return found.bounds
+
+    @staticmethod
+    def undivided(store: Store, batch: ProvenBatch, *, parts: int) -> list[int]:
+        """The numbers of parts that are still to be divided."""
+        sizes = map_parallel(store.size, [_divided_key(batch, number) for number in range(parts)])
+        return [number for number, size in enumerate(sizes) if size is None]
+
+    def divide(self, number: int, *, attempt: str) -> None:
+        """Write the rows of a part as a block for each range, unless another attempt was first."""
+        order = self.sink.order(self.batch)
+        schema, memory_bytes = order.schema(self.batch.schema), self.folder.memory_bytes // 8
+        with (
+            task_folder("divide") as folder,
+            SpilledRows(schema, len(self.bounds) + 1, memory_bytes=memory_bytes) as spilled,
+        ):
+            for rows in order.keyed(self.parts[number].read()):
+                spilled.add(rows, order.places(rows, self.bounds))
+            path = folder / "blocks"
+            with on_local_disk("the divided rows of a part cannot be kept"), path.open("wb") as file:
+                blocks = spilled.written_to(file)
+            key = f"{_divided_key(self.batch, number)}.{attempt}"
+            self.folder.store.put(key, path)
+            divided = DividedPart(
+                key=key,
+                offsets=tuple(blocks.offsets.tolist()),
+                crc32=tuple(blocks.block_crc32.tolist()),
+                rows=tuple(spilled.rows.tolist()),
+                largest_block_bytes=int(blocks.content_bytes.max(initial=0)),
+            )
+        self.folder.store.create(_divided_key(self.batch, number), dump_document(divided))
+
+    def part(self, number: int) -> StagedPart:
+        """A range as a part.
+
+        Raises:
+            TransientError: a block is damaged; its part is divided again by the next try.
+        """
+        found = map_parallel(self._divided, range(len(self.parts)))
+        extents = RangeExtents.of_blocks(
+            number,
+            blocks=(
+                (each.key, place, each.crc32[number], each.offsets[number], length, rows, each.largest_block_bytes)
+                for place, each in enumerate(found)
+                if (rows := each.rows[number])
+                for length in [each.offsets[number + 1] - each.offsets[number]]
+            ),
+        )
+        order, schema, memory_bytes = self.sink.order(self.batch), self.batch.schema, self.folder.memory_bytes
+        return StagedPart(
+            number=number,
+            first_row=sum(sum(each.rows[:number]) for each in found),
+            rows=extents.rows,
+            size_bytes=extents.size_bytes,
+            read=lambda: order.sorted(lambda: self._rows(extents), schema, memory_bytes=memory_bytes),
+        )
+
+    def _rows(self, extents: RangeExtents) -> Iterator[pa.RecordBatch]:
+        """The rows of a range with their keys, as the parts have them."""
+        folder, schema = self.folder, self.sink.order(self.batch).schema(self.batch.schema)
+        try:
+            for block in fetch_blocks(
+                folder.store, extents, schema, max_fetch_bytes=folder.memory_bytes // 8, machine=folder.machine
+            ):
+                yield from block.batches
+        except CorruptMapOutputError as damage:
+            folder.store.delete([_divided_key(self.batch, damage.map_id)])
+            raise self._lost(damage.map_id, damage.reason) from damage
+
+    def _divided(self, number: int) -> DividedPart:
+        found = _find(DividedPart, self.folder, _divided_key(self.batch, number))
+        if found is None:
+            # Another task has found it damaged.
+            raise self._lost(number, "its record is gone")
+        return found
+
+    def _lost(self, number: int, reason: str) -> TransientError:
+        return TransientError(
+            f"divided part {number} of batch {self.batch.batch_number} is damaged ({reason}): run again, and it is "
+            "divided again"
+        )
+
+
+def _divided_key(batch: ProvenBatch, number: int) -> str:
+    return f"deliveries/{batch.cut}/{number:05d}.json"
+
+
+def _find(kind: type[_Kind], folder: BatchFolder, key: str) -> _Kind | None:
+    return find_batch_document(kind, folder.store, key, what="the ranges")
