@@ -1,13 +1,18 @@
 """``icefloe node``: serve, drain and refill a machine."""
 
+import os
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from demo.servers.free_port import free_port
 from icefloe.node.node_config import CONFIG_VARIABLE
 from icefloe.node.node_folder import NodeFolder
 from support.nodes.machines import NodeMachine, member_file
+from support.pipelines.workshop import Workshop
 from support.pipelines.workspace import Workspace, icefloe
+from support.servers.daemons import wait_until
 from support.servers.private_authority import PrivateAuthority
 
 
@@ -35,6 +40,41 @@ def test_a_node_serves_alone_at_its_port_and_ends_well_when_it_is_stopped(machin
     assert (other.code, "another program has the port" in other.sentence) == (75, True)
     assert machine.server.exit_code == 0
     assert f"node 127.0.0.1:{machine.port} serves {machine.folder}" in machine.server.log.read_text()
+
+
+@pytest.mark.slow
+def test_old_files_of_an_open_batch_stay_until_it_ends(tmp_path: Path) -> None:
+    workshop = Workshop.create(tmp_path / "workshop")
+    workshop.append(range(20))
+    batch = workshop.open().run_route()
+    status = f"127.0.0.1:{free_port()}"
+    machine = NodeMachine.create(
+        tmp_path / "machine",
+        PrivateAuthority.create(tmp_path / "authority"),
+        storages=[f"file://{workshop.storage}"],
+        status=status,
+    )
+    own = f"{batch.folder.parent.name}/{batch.plan.batch_number}/0.0.a1.data"
+    for path in (own, f"{'0' * 32}/7/0.0.a1.data"):
+        NodeFolder(machine.folder).put(path, b"whole")
+        os.utime(machine.folder / path, (0, 0))
+
+    def expired() -> int:
+        """The number of files that a node deletes at its start."""
+        machine.start()
+        try:
+            wait_until(lambda: "deleted 1 files" in machine.server.log.read_text(), what="its look", seconds=60)
+            with urllib.request.urlopen(f"http://{status}/metrics", timeout=20) as answer:
+                return int(answer.read().decode().rpartition("icefloe_node_expired_files_total ")[2])
+        finally:
+            machine.server.stop()
+
+    assert expired() == 1
+    assert machine.outputs() == [machine.folder / own]
+    batch.commit()
+    machine.server.log.unlink()
+    assert expired() == 1
+    assert machine.outputs() == []
 
 
 def test_a_configuration_that_cannot_serve_is_one_sentence(tmp_path: Path) -> None:

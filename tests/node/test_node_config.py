@@ -21,6 +21,11 @@ def test_a_machine_that_keeps_outputs_names_its_folder_and_its_address(tmp_path:
     assert (config.scheme, config.keep, config.requests_at_once) == ("grpc+tls", 43_200.0, 32)
 
 
+def test_storages_are_a_list_of_urls(tmp_path: Path) -> None:
+    config = load_node_config(written(tmp_path, f"{KEEPS}storages: [s3://lake/icefloe, gs://other]\n"))
+    assert config.storages == ("s3://lake/icefloe", "gs://other")
+
+
 def test_only_an_explicit_key_switches_encryption_off(tmp_path: Path) -> None:
     assert load_node_config(written(tmp_path, "version: 1\nplain: true\n")).scheme == "grpc+tcp"
 
@@ -37,6 +42,10 @@ def test_only_an_explicit_key_switches_encryption_off(tmp_path: Path) -> None:
         (f"{MEMBER}folder: outputs\naddress: worker-1:4995\n", "folder must be an absolute path"),
         (f"{KEEPS}requests_at_once: 0\n", "requests_at_once and keep must be above 0"),
         (f"{KEEPS}keep: soon\n", "a duration such as 30s"),
+        (f"{KEEPS}status: 4996\n", "wrong at status"),
+        (f"{KEEPS}status: 0.0.0.0:70000\n", "status must be a host and a port such as 127.0.0.1:4996, not"),
+        (f"{KEEPS}statsd: statsd\n", "statsd must be a host and a port"),
+        (f"{KEEPS}storages: s3://lake\n", "wrong at storages"),
         (f"{KEEPS}port: 4995\n", "wrong at port"),
         ("version: [", "cannot be read"),
         ("version: !!timestamp soon", "cannot be read"),

@@ -1,6 +1,7 @@
 import errno
 import os
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,24 @@ def test_a_batch_is_deleted_with_its_files_and_no_other(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*/*/*.data"))) == 1
     folder.delete_batch("5f0c/8")
     assert not list(tmp_path.iterdir())
+
+
+def test_files_of_an_open_batch_do_not_expire_and_only_batches_with_old_files_are_asked_for(tmp_path: Path) -> None:
+    folder, asked = NodeFolder(tmp_path), list[str]()
+
+    def open_batches(batches: Collection[str]) -> set[str]:
+        asked.extend(batches)
+        return {"5f0c/7"}
+
+    assert folder.expire(older_than_seconds=3600, open_batches=open_batches) == 0
+    for path in (FILE, "5f0c/8/0.0.a1.data", "5f0c/9/0.0.a1.data"):
+        folder.put(path, b"whole")
+    assert (folder.expire(older_than_seconds=3600, open_batches=open_batches), asked) == (0, [])
+    for path in (FILE, "5f0c/8/0.0.a1.data"):
+        os.utime(tmp_path / path, (0, 0))
+    assert folder.expire(older_than_seconds=3600, open_batches=open_batches) == 1
+    assert sorted(asked) == ["5f0c/7", "5f0c/8"]
+    assert sorted(each.name for each in tmp_path.glob("*/*")) == ["7", "9"]
 
 
 def test_files_that_no_batch_deletes_expire(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from icefloe.batch.run_settings import Credentials
 from icefloe.batch.upkeep.redelivery import Redelivery
-from icefloe.batch.upkeep.survey import Leftover, survey_storage
+from icefloe.batch.upkeep.survey import open_batches, survey_storage
 from icefloe.cli.pipeline_session import load_named_pipeline, places_here
 from icefloe.cli.screen import Screen, is_agreed
 from icefloe.engines.local import LocalEngine
@@ -105,7 +106,7 @@ def sweep(arguments: Namespace, screen: Screen) -> None:
         )
     document: dict[str, Any] = {
         "storage": arguments.storage, "is_dry_run": arguments.dry_run,
-        "leftovers": list(map(_leftover, survey.leftovers)), "notes": list(survey.notes),
+        "leftovers": [each.as_document() for each in survey.leftovers], "notes": list(survey.notes),
     }  # fmt: skip
     if not survey.leftovers:
         screen.say("there is nothing to delete")
@@ -124,19 +125,6 @@ def sweep(arguments: Namespace, screen: Screen) -> None:
     survey.raise_problems(failures)
 
 
-def _leftover(each: Leftover) -> dict[str, Any]:
-    return {
-        "pipeline": each.pipeline,
-        "backfill_id": each.backfill_id,
-        "batch": each.batch_number,
-        "url": each.url,
-        "reason": each.reason.name.lower(),
-        "because": each.reason.value,
-        "files": len(each.files),
-        "bytes": each.size_bytes,
-    }
-
-
 def node(arguments: Namespace, screen: Screen) -> None:
     """Serves until SIGTERM or SIGINT, or drains or refills this machine's folder."""
     config = load_node_config(arguments.config)
@@ -150,10 +138,16 @@ def node(arguments: Namespace, screen: Screen) -> None:
         config.kept_folder.refill()
         screen.say(f"tasks write to {config.address} again")
         return
+    needed = partial(
+        open_batches,
+        storages=config.storages,
+        credentials=Credentials.from_environment(os.environ),
+        environ=os.environ,
+    )
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        serve_node(config, stop, say=screen.say)
+        serve_node(config, stop, say=screen.say, open_batches=needed)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -13,6 +13,7 @@ Read in this order:
 - `node_config`: a machine's folder, address and certificates
 - `node_folder`: names of files, requests and answers; the folder of one machine
 - `node_server`: ``icefloe node`` until it is stopped
+- `node_counts`: what the node served, for Prometheus and StatsD, and its health
 - `node_client`: asks nodes
 - `machine`: the nodes as a task of this machine sees them
 """

@@ -51,6 +51,9 @@ class NodeConfig(Document):
     plain: bool = False  # no encryption: everybody who reaches the port can read rows
     requests_at_once: int = 32  # others wait and ask again
     keep: Seconds = 7 * 86_400.0  # seconds until the server deletes a file that no batch has deleted
+    storages: tuple[str, ...] = ()  # URLs; files of a batch that one of them has open do not expire
+    status: str | None = None  # host and port to answer /metrics and /health on, for everybody
+    statsd: str | None = None  # host and port that counts are sent to
 
     def __post_init__(self) -> None:
         if (self.address is None) != (self.folder is None):
@@ -59,6 +62,9 @@ class NodeConfig(Document):
             raise ValueError(f"address must be a host and a port such as worker-1:4995, not {self.address!r}")
         if not 0 < self.port <= _LAST_PORT:
             raise ValueError(f"the port of address must be from 1 to {_LAST_PORT}, not {self.port}")
+        for key, value in (("status", self.status), ("statsd", self.statsd)):
+            if value is not None and not (_ADDRESS.fullmatch(value) and int(value.rpartition(":")[2]) <= _LAST_PORT):
+                raise ValueError(f"{key} must be a host and a port such as 127.0.0.1:4996, not {value!r}")
         if not _LISTEN.fullmatch(self.listen):
             raise ValueError(f"listen must be a host or an address such as 0.0.0.0 or [::], not {self.listen!r}")
         if self.folder is not None and not self.folder.is_absolute():

@@ -8,10 +8,10 @@ import re
 import shutil
 import struct
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -146,6 +146,15 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.E
 """Faults of the process that opens a file, and not of the file."""
 
 
+OpenBatches: TypeAlias = Callable[[Collection[str]], Container[str]]
+"""Of some batches, as ``<checkpoint id>/<number>``, those whose files are still needed."""
+
+
+def none_open(_: Collection[str]) -> Container[str]:
+    """Files go by their age alone."""
+    return ()
+
+
 class NodeFolder:
     """Data files below one local folder, as ``<checkpoint id>/<batch>/<map_id>.<generation>.<attempt>.data``."""
 
@@ -236,15 +245,24 @@ class NodeFolder:
             parts.append(each)
         return whole_piece(memoryview(b"".join(parts)), piece)
 
-    def expire(self, *, older_than_seconds: float) -> int:
-        """Deletes files not written for so long, by this machine's clock; returns their number."""
+    def expire(self, *, older_than_seconds: float, open_batches: OpenBatches = none_open) -> int:
+        """Deletes files not written for so long, by this machine's clock; returns their number.
+
+        Args:
+            open_batches: is given the batches that have such files; those that it returns keep theirs.
+        """
         before, deleted = time.time() - older_than_seconds, 0
+        old: dict[Path, list[Path]] = {}
         for batch in self._folder.glob("*/*"):
             with suppress(OSError):
-                for file in batch.iterdir():
-                    if file.stat().st_mtime < before:
-                        file.unlink(missing_ok=True)
-                        deleted += 1
+                old[batch] = [file for file in batch.iterdir() if file.stat().st_mtime < before]
+        names = {batch: batch.relative_to(self._folder).as_posix() for batch, files in old.items() if files}
+        kept = open_batches(list(names.values())) if names else ()
+        for batch, files in old.items():
+            with suppress(OSError):
+                for file in () if names.get(batch) in kept else files:
+                    file.unlink(missing_ok=True)
+                    deleted += 1
                 # Those that are not empty stay.
                 batch.rmdir()
                 batch.parent.rmdir()

@@ -13,18 +13,21 @@ from urllib.parse import unquote
 
 from pyarrow import ArrowException, flight
 
-from icefloe.errors import TerminalError, TransientError, one_line
+from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.node.node_config import NodeConfig, Pem
+from icefloe.node.node_counts import NodeCounts, status_served
 from icefloe.node.node_folder import (
     BUSY,
     DELETE,
     READ,
     ROW_BYTES,
     NodeFolder,
+    OpenBatches,
     Piece,
     PieceFault,
     decode_pieces,
     encode_rows,
+    none_open,
 )
 
 __all__ = ["serve_node"]
@@ -64,6 +67,7 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
         self._kept_files = 2 * config.requests_at_once + _OWN_FILES
         self.members: set[_Peer] = set()  # open connections on which a request came
         self._strangers: dict[_Peer, float] = {}
+        self.counts = NodeCounts()
 
     def end_strangers(self) -> None:
         """Ends connections on which no request came in time; the oldest at once if open files run out."""
@@ -91,27 +95,37 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
         body = action.body.to_pybytes()
         if action.type == DELETE:
             self._folder.delete_batch(body.decode(errors="replace"))
+            self.counts.add("requests.deleted")
             return iter(())
         if action.type != READ:
+            self.counts.add("requests.refused")
             raise NotImplementedError(action.type)
         try:
             return self._answer(decode_pieces(body))
         except ValueError as error:
+            self.counts.add("requests.refused")
             raise flight.FlightServerError(str(error)) from error
 
     def _answer(self, pieces: Sequence[Piece]) -> Iterator[bytes]:
         """Keeps its place until it ends or is dropped."""
         if not self._has_turn():
+            self.counts.add("requests.busy")
             yield BUSY
             return
+        outcome = "unfinished"
         try:
-            yield from _messages(self._folder, pieces)
+            for message in _messages(self._folder, pieces, self.counts):
+                yield message
+                self.counts.add("bytes", len(message))
+            outcome = "served"
         except TransientError as error:
             # Others have its files, as they may have its places: its map outputs are well.
             logger.warning("a reader is asked to come again: %s", error.sentence)
+            outcome = "busy"
             yield BUSY
         finally:
             self._free.release()
+            self.counts.add(f"requests.{outcome}")
 
     def _has_turn(self) -> bool:
         """Waits briefly; False: the reader must ask again."""
@@ -124,12 +138,13 @@ class NodeServer(flight.FlightServerBase):  # type: ignore[misc]
             self._queue.release()
 
 
-def _messages(folder: NodeFolder, pieces: Sequence[Piece]) -> Iterator[bytes]:
+def _messages(folder: NodeFolder, pieces: Sequence[Piece], counts: NodeCounts) -> Iterator[bytes]:
     waiting: list[tuple[int, bool, bytes]] = []
     waiting_bytes = 0
     for place, piece in enumerate(pieces):
         for part in folder.read(piece):
             data = part.reason.encode(errors="replace") if isinstance(part, PieceFault) else part
+            counts.add("missing_pieces", data is not part)
             waiting.append((place, data is not part, data))
             waiting_bytes += ROW_BYTES + len(data)
             if waiting_bytes > _SMALL_BYTES:
@@ -172,25 +187,61 @@ def _peer_of(file: int, port: int, *, ends: bool = False) -> _Peer | None:
 
 _LOOK_SECONDS: Final = 1.0
 _EXPIRE_SECONDS: Final = 600.0
+_SEND_SECONDS: Final = 10.0
 _BIND_PAUSE_SECONDS: Final = 0.02
 _MOST_SECONDS_WITHOUT_PORT: Final = 60.0
 """Readers take a node for lost after such a time, and its map outputs are made again."""
 
 
-def serve_node(config: NodeConfig, stop: threading.Event, *, say: Callable[[str], None]) -> None:
-    """Serves until ``stop`` is set, and ends the answers that are under way."""
+def serve_node(
+    config: NodeConfig,
+    stop: threading.Event,
+    *,
+    say: Callable[[str], None],
+    open_batches: OpenBatches = none_open,
+) -> None:
+    """Serves until ``stop`` is set, and ends the answers that are under way.
+
+    Args:
+        open_batches: of batches whose files are old, those whose files are still needed; it may wait for a store.
+    """
     pem = config.pem()
     server = _started(config, pem)
-    say(f"node {config.address} serves {config.folder}")
-    expire_at = 0.0
+    counts = server.counts
+    with status_served(config, counts):
+        say(f"node {config.address} serves {config.folder}")
+        _repeat(lambda: _expire(config, counts, open_batches), every=_EXPIRE_SECONDS, until=stop)
+        _repeat(lambda: counts.send(config), every=_SEND_SECONDS, until=stop)
+        _serve(server, config, pem, stop)
+
+
+def _repeat(act: Callable[[], None], *, every: float, until: threading.Event) -> None:
+    """Repeats what may wait for others, in a thread of its own."""
+
+    def repeat() -> None:
+        while True:
+            try:
+                act()
+            except (IcefloeError, OSError, RuntimeError, MemoryError) as error:
+                logger.warning("this node serves on, and tries again in %.0f seconds: %s", every, one_line(error))
+            if until.wait(every):
+                return
+
+    threading.Thread(target=repeat, name="icefloe-node-upkeep", daemon=True).start()
+
+
+def _expire(config: NodeConfig, counts: NodeCounts, open_batches: OpenBatches) -> None:
+    deleted = config.kept_folder.expire(older_than_seconds=config.keep, open_batches=open_batches)
+    if deleted:
+        counts.add("expired_files", deleted)
+        logger.warning("deleted %d files that no batch had deleted for %.0f seconds", deleted, config.keep)
+
+
+def _serve(server: NodeServer, config: NodeConfig, pem: Pem, stop: threading.Event) -> None:
     while not stop.wait(_LOOK_SECONDS):
         try:
+            server.counts.looked_at = time.monotonic()
             server.end_strangers()
-            if time.monotonic() >= expire_at:
-                expire_at = time.monotonic() + _EXPIRE_SECONDS
-                deleted = config.kept_folder.expire(older_than_seconds=config.keep)
-                if deleted:
-                    logger.warning("deleted %d files that no batch had deleted for %.0f seconds", deleted, config.keep)
             with suppress(TerminalError):  # a file is being replaced: the next look finds it
                 found = config.pem()
                 if found != pem and _is_usable(config, found):
@@ -240,5 +291,6 @@ def _replaced(server: NodeServer, config: NodeConfig, pem: Pem, stop: threading.
         else:
             # Answers of the old server may still be under way.
             started.members |= server.members
+            started.counts = server.counts
             return started
     return server

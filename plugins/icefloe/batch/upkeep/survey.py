@@ -1,15 +1,16 @@
 """Everything that may be deleted in a storage and at its sinks, judged by the checkpoints, and its deletion."""
 
+import logging
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from icefloe.batch.context.batch_folder import MARKER, FolderMarker
 from icefloe.batch.run_settings import Credentials
@@ -26,7 +27,9 @@ from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store, StoredObject, join_url
 from icefloe.units import natural
 
-__all__ = ["Leftover", "survey_storage"]
+__all__ = ["open_batches", "survey_storage"]
+
+logger = logging.getLogger(__name__)
 
 _IN_SHUFFLE: Final = re.compile(r"(?P<owner>[A-Za-z0-9_-]+/[0-9a-f]{32})/((?P<batch>[^/]+)/)?.+", re.DOTALL)
 _AT_SINK: Final = re.compile(r"(_backfills/(?P<owner>[^/]+)/)?batch=(?P<batch>[0-9]+)/.+", re.DOTALL)
@@ -72,6 +75,19 @@ class Leftover:
     def url(self) -> str:
         """URL of the file, or of the folder that has them all."""
         return join_url(self.store.url, posixpath.commonpath([each.key for each in self.files]))
+
+    def as_document(self) -> dict[str, Any]:
+        """The leftover for people and programs."""
+        return {
+            "pipeline": self.pipeline,
+            "backfill_id": self.backfill_id,
+            "batch": self.batch_number,
+            "url": self.url,
+            "reason": self.reason.name.lower(),
+            "because": self.reason.value,
+            "files": len(self.files),
+            "bytes": self.size_bytes,
+        }
 
     def delete(self) -> int:
         """Deletes the files; returns their number. After an error the next sweep goes on."""
@@ -160,6 +176,47 @@ def survey_storage(
     )
     look.look()
     return look
+
+
+def open_batches(
+    among: Collection[str], *, storages: Sequence[str], credentials: Credentials, environ: Mapping[str, str]
+) -> set[str]:
+    """Batches that a storage has open, or cannot judge now; a warning names what is in the way.
+
+    Args:
+        among: batches as ``<checkpoint id>/<number>``.
+        storages: their URLs. A batch of none of them is not open.
+    """
+    wanted: defaultdict[str, list[str]] = defaultdict(list)
+    for batch in among:
+        wanted[batch.partition("/")[0]].append(batch)
+    found = set[str]()
+    for url in storages:
+        look = _Look(
+            storage_url=url,
+            age=timedelta(0),
+            open_place=partial(open_store, options=credentials.storage_options),
+            open_sink_place=open_store,
+            environ=environ,
+            pipeline="",
+        )
+        with _needed_if_unknown(found, among):
+            shuffle = look.open_place(url_below(url, "shuffle"))
+            for key in [each.key for each in shuffle.list("") if each.key.endswith(f"/{MARKER}")]:
+                folder = key.removesuffix(f"/{MARKER}")
+                batches = wanted.get(folder.rpartition("/")[2], ())
+                with _needed_if_unknown(found, batches):
+                    found.update(look.open_among(batches, shuffle.child(folder)) if batches else ())
+    return found
+
+
+@contextmanager
+def _needed_if_unknown(found: set[str], batches: Iterable[str]) -> Iterator[None]:
+    try:
+        yield
+    except IcefloeError as error:
+        logger.warning("files of batches that may be open are kept: %s", error.sentence)
+        found.update(batches)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -254,6 +311,14 @@ class _Look(Survey):
             "are left alone; if it was moved, run the pipeline once; if it is gone for good, delete them",
             url=folder.url,
         )
+
+    def open_among(self, batches: Iterable[str], folder: Store) -> Iterator[str]:
+        """Those of batches of one checkpoint that it has open."""
+        _, owner = self._owner(folder)
+        for batch in batches:
+            number = natural(batch.rpartition("/")[2])
+            if number is not None and owner.view.state_of(number) not in (BatchState.FREE, BatchState.ENDED):
+                yield batch
 
     def _named_url(self, marker: FolderMarker, folder: Store) -> str:
         """Its records must be in the table that is looked into."""
