@@ -33,12 +33,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from icefloe.api import read_changed_partitions, read_changes
+    from icefloe.orchestration.dags.task_group import batch_task_group
 
-__all__ = ["read_changed_partitions", "read_changes"]
+__all__ = ["batch_task_group", "read_changed_partitions", "read_changes"]
 
 
 def __getattr__(name: str) -> object:
     """Imports a public function on first use: a DAG file must not pay for it."""
     if name in __all__:
-        return getattr(import_module("icefloe.api"), name)
+        module = "icefloe.orchestration.dags.task_group" if name == "batch_task_group" else "icefloe.api"
+        return getattr(import_module(module), name)
     raise AttributeError(f"module 'icefloe' has no attribute {name!r}")

@@ -22,12 +22,13 @@ READING = [block for block in claimed(Kind.PYTHON) if "read_changes" in block.te
 KEEPING = [block for block in claimed(Kind.PYTHON) if "history.expire" in block.text]
 HOLDING = [block for block in claimed(Kind.PYTHON) if "create_branch" in block.text]
 """tests/spark/test_expiry holds them to what Iceberg's expiry does."""
+GROUPS = [block for block in claimed(Kind.PYTHON) if "batch_task_group" in block.text]
 BY_PARTITION = [block for block in claimed(Kind.PYTHON) if "PartitionedAssetTimetable" in block.text]
-WITH_DAG = [block for block in claimed(Kind.PYTHON) if "DAG(" in block.text and block not in BY_PARTITION]
+WITH_DAG = [block for block in claimed(Kind.PYTHON) if "DAG(" in block.text and block not in [*BY_PARTITION, *GROUPS]]
 
 
 def test_every_block_is_one_of_these() -> None:
-    assert {*RECIPES, *READING, *KEEPING, *HOLDING, *WITH_DAG, *BY_PARTITION} == set(claimed(Kind.PYTHON))
+    assert {*RECIPES, *READING, *KEEPING, *HOLDING, *WITH_DAG, *BY_PARTITION, *GROUPS} == set(claimed(Kind.PYTHON))
 
 
 @pytest.mark.parametrize("block", READING, ids=str)
@@ -88,6 +89,24 @@ def test_a_dag_starts_when_changes_were_delivered_and_reads_every_batch_once(
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("file://")]
     sink = f"file://{flights.folder}/flights/changes"
     assert [line.partition(",")[0] for line in lines] == [f"{sink} 0 {{'insert': 1", f"{sink} 1 {{'insert': 2"]
+
+
+@pytest.mark.parametrize("block", GROUPS, ids=str)
+def test_a_dag_of_ones_own_delivers_a_batch_and_goes_on_with_the_number_of_its_changes(
+    block: Block, flights: Flights, pipelines: None, airflow_database: None, capsys: Any
+) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    path = airflow_environment.DAGS / "flights_report.py"
+    path.write_text(block.text)
+    dag = DagBag(airflow_environment.DAGS, bundle_name="dags-folder").dags["flights_report"]
+    flights.lake.append((1, "AA"), (2, "UA"))
+    try:
+        for changes in (2, 0):
+            assert str(dag.test().state) == "success"
+            assert f"changes: {changes}" in capsys.readouterr().out
+    finally:
+        path.unlink()
 
 
 @pytest.mark.parametrize("block", BY_PARTITION, ids=str)

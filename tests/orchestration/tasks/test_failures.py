@@ -76,8 +76,11 @@ def test_a_task_says_in_the_status_why_it_failed_and_leaves_the_rest_to_airflow(
 
 
 @pytest.mark.parametrize("try_number", [1, 4])
-def test_a_task_that_ended_without_a_word_is_reported_by_airflows_callback(pipeline: Pipeline, try_number: int) -> None:
-    task = SimpleNamespace(dag_id=pipeline.name, task_id="shuffle_read", try_number=try_number, max_tries=3)
+@pytest.mark.parametrize(("dag_id", "group"), [("flights", ""), ("own", "late.flights.")])
+def test_a_task_that_ended_without_a_word_is_reported_by_airflows_callback(
+    pipeline: Pipeline, try_number: int, dag_id: str, group: str
+) -> None:
+    task = SimpleNamespace(dag_id=dag_id, task_id=f"{group}shuffle_read", try_number=try_number, max_tries=3)
     LostTask(pipeline)({"ti": task, "exception": TransientError("it reported this itself")})
     assert told(pipeline) is None
     LostTask(pipeline)({"ti": task})
@@ -85,6 +88,12 @@ def test_a_task_that_ended_without_a_word_is_reported_by_airflows_callback(pipel
     assert trouble is not None
     assert (trouble.phase, trouble.is_final) == ("shuffle_read", try_number == 4)
     assert trouble.sentence.startswith("shuffle_read ended without a word: it was killed, most often because memory")
+
+
+def test_a_lost_task_of_a_backfill_is_no_trouble_of_the_pipeline(pipeline: Pipeline) -> None:
+    task = SimpleNamespace(dag_id=f"{pipeline.name}__backfill", task_id="plan", try_number=1, max_tries=3)
+    LostTask(pipeline)({"ti": task})
+    assert told(pipeline) is None
 
 
 def test_a_task_that_ended_without_a_word_is_reported_to_a_checkpoint_of_this_airflow(

@@ -28,7 +28,7 @@ RUN = SimpleNamespace(dag_id="flights", run_id="manual__2026-11-21T10:00:00+00:0
 def test_a_pipeline_comes_back_from_json_without_its_file_and_unexpanded(tmp_path: Path) -> None:
     pipeline = pipeline_from(tmp_path, storage="s3://${BUCKET}/icefloe", spark={"conf": {"spark.x": 1}})
     mapping = json.loads(json.dumps(pipeline_to_mapping(pipeline)))
-    facts = PipelineFacts.of({"plan": pipeline_facts_document(pipeline), "other": "no JSON"})
+    facts = PipelineFacts.by_group({"plan": pipeline_facts_document(pipeline), "other": "no JSON"})[""]
     (tmp_path / "flights.yaml").unlink()
     assert pipeline_from_mapping(mapping) == facts.pipeline == pipeline
     assert (pipeline_from_mapping(mapping).name, pipeline.storage) == ("flights", "s3://${BUCKET}/icefloe")
@@ -37,14 +37,18 @@ def test_a_pipeline_comes_back_from_json_without_its_file_and_unexpanded(tmp_pat
 
 def test_a_broken_file_is_named_once() -> None:
     path = Path("/opt/dags/pipelines/flights.yaml")
-    facts = PipelineFacts.of({"broken": broken_document(path, f"{path}:3: unknown key 'tabel'")})
+    facts = PipelineFacts.by_group({"broken": broken_document(path, f"{path}:3: unknown key 'tabel'")})[""]
     assert (facts.sentence, facts.path) == ("flights.yaml:3: unknown key 'tabel'", str(path))
 
 
 def test_a_document_of_another_release_is_a_sentence_or_nothing() -> None:
-    assert PipelineFacts.of({"plan": '{"version": 2}'}) == PipelineFacts()
-    later = PipelineFacts.of({"plan": '{"version": 1, "pipeline": {"path": "x.yaml", "data": {"later": 1}}}'})
-    assert "cannot read" in (later.sentence or "")
+    later = '{"version": 1, "pipeline": {"path": "x.yaml", "data": {"later": 1}}}'
+    found = PipelineFacts.by_group(
+        {"a.plan": '{"version": 2}', "b.c.plan": later, "of somebody else": '{"version": 1}', "d": "[1]"}
+    )
+    [(group, later_facts)] = found.items()
+    assert group == "b.c"
+    assert "cannot read" in (later_facts.sentence or "")
 
 
 def test_a_link_leads_to_the_tab_of_the_run_below_where_airflow_is_served(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,13 @@ _NOT_THERE: Final = (NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableErr
 
 
 class UnknownTableError(TerminalError):
-    """The catalog has no such table, or the table no such branch."""
+    """The catalog has no such table, or the table no such branch.
+
+    Attributes:
+        branch: the branch or tag that the table lacks; None: the catalog lacks the table.
+    """
+
+    branch: str | None = None
 
 
 def load_table(

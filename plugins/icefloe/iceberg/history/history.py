@@ -20,7 +20,6 @@ __all__ = [
     "ExpiredHistoryError",
     "History",
     "NotAnAncestorError",
-    "UnknownBranchError",
     "is_replace",
 ]
 
@@ -43,10 +42,6 @@ class NotAnAncestorError(TerminalError):
 
 class ExpiredHistoryError(TerminalError):
     """The range reaches into history that is gone."""
-
-
-class UnknownBranchError(UnknownTableError):
-    """The table has no such branch or tag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,18 +125,19 @@ class History:
         """The snapshot that a branch or tag points to; None for ``main`` of a table without any.
 
         Raises:
-            UnknownBranchError: there is no such branch or tag.
+            UnknownTableError: there is no such branch or tag.
         """
         ref = self.refs.get(branch)
         if ref is None and branch == MAIN:
             return None
         if ref is None:
             tags = sorted(name for name in self.refs if self.is_tag(name))
-            raise UnknownBranchError(
+            raise UnknownTableError(
                 f"table {self.table_name} has no branch {branch!r}; its branches are "
                 f"{', '.join(sorted({MAIN, *self.refs} - {*tags}))}"
                 + (f", its tags {', '.join(tags)}" if tags else ""),
                 table=self.table_name,
+                branch=branch,
             )
         return self.snapshot(ref.snapshot_id)
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import Asset, AssetAlias, BaseOperator, XComArg, get_current_context, task
@@ -14,10 +14,10 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from icefloe.errors import one_line
 from icefloe.flow import FlowTask, Phase, Route
-from icefloe.orchestration.tasks.failures import airflow_failures
+from icefloe.orchestration.tasks.failures import LostTask, airflow_failures
 from icefloe.orchestration.tasks.plugin_parts import BatchLink
 from icefloe.orchestration.tasks.spark_phase_operator import SparkPhaseOperator
-from icefloe.orchestration.tasks.task_documents import CommittedBatch, PlanResult, given_by_plan
+from icefloe.orchestration.tasks.task_documents import CommittedBatch, PlanResult, beside, given_by_plan
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ TASK_PAGES: Final[Mapping[str, str]] = {
     "nothing_to_do": "The table is as it was, or its commits changed no row.",
     "commit": "Checks that no row was lost or made up, then publishes the batch and moves the cursor. *Skipped* if "
     "there is no batch.",
-    "cleanup": "Deletes the files that a committed batch passed between its tasks.",
+    "cleanup": "Deletes the files that a committed batch passed between its tasks. It returns the number of changes.",
 }
 """The page of each task, by task id."""
 
@@ -109,14 +109,37 @@ _MULTIPLE_OUTPUTS: Final = False
 
 _AFTER_ROUTES: Final = "none_failed_min_one_success"
 
+_RETRIES: Final = 3
+_CALLBACKS: Final = ("on_failure_callback", "on_retry_callback")
+
+
+def batch_default_args(pipeline: Pipeline, around: Mapping[str, object]) -> dict[str, object]:
+    """The ``default_args`` of a batch's tasks; the pipeline file's come before those of the DAG around the tasks."""
+    callbacks = {name: [LostTask(pipeline), *_as_list(around.get(name))] for name in _CALLBACKS}
+    return {"retries": _RETRIES, **around, **callbacks, **pipeline.default_args}
+
+
+def _as_list(callbacks: object) -> list[object]:
+    return list(callbacks) if isinstance(callbacks, list | tuple) else [] if callbacks is None else [callbacks]
+
+
 RangeOfRun: TypeAlias = "Callable[[Mapping[str, object]], RequestedRange | None]"
 """Reads a run's configuration; None: the next batch of the pipeline."""
 
 
 def add_batch_tasks(
-    pipeline: Pipeline, range_of_run: RangeOfRun, *, asset_name: str, then: Sequence[FlowTask]
+    pipeline: Pipeline,
+    range_of_run: RangeOfRun,
+    *,
+    asset_name: str,
+    then: Sequence[FlowTask],
+    last_rule: str = "all_success",
 ) -> BaseOperator:
-    """Adds plan to cleanup to the current DAG, with ``then`` before commit, and returns plan."""
+    """Adds plan to cleanup to the current DAG or group, with ``then`` before commit, and returns plan.
+
+    Args:
+        last_rule: the trigger rule of cleanup.
+    """
     plan = _plan(pipeline, range_of_run)
     edges = [edge for route in Route for edge in route.edges(then)]
     used = {task for edge in edges for task in edge}
@@ -126,7 +149,7 @@ def add_batch_tasks(
         FlowTask.COALESCE: _call(pipeline, FlowTask.COALESCE, "coalesce_batch"),
         FlowTask.NOTHING_TO_DO: EmptyOperator(task_id="nothing_to_do", doc_md=TASK_PAGES[FlowTask.NOTHING_TO_DO]),
         FlowTask.COMMIT: _commit(pipeline, asset_name),
-        FlowTask.CLEANUP: _call(pipeline, FlowTask.CLEANUP, "clean_up_batch"),
+        FlowTask.CLEANUP: _cleanup(pipeline, last_rule),
     }
     if FlowTask.CHECK in used:
         # Of the three ways to it, two are skipped.
@@ -165,7 +188,7 @@ def _route(pipeline: Pipeline, plan: XComArg) -> XComArg:
     @task.branch(doc_md=TASK_PAGES["route"])
     def route(plan_result: PlanResult | None) -> str:
         with airflow_failures("route", pipeline):
-            return Route(given_by_plan(plan_result)["route"]).tasks()[0].value
+            return beside(plan.operator.task_id, Route(given_by_plan(plan_result)["route"]).tasks()[0].value)
 
     return route(plan)
 
@@ -211,9 +234,30 @@ def _commit(pipeline: Pipeline, asset_name: str) -> XComArg:
     return commit()
 
 
-def _plan_result() -> PlanResult:
+def _cleanup(pipeline: Pipeline, trigger_rule: str) -> XComArg:
+    @task(doc_md=TASK_PAGES["cleanup"], trigger_rule=trigger_rule)
+    def cleanup() -> int:
+        with airflow_failures("cleanup", pipeline):
+            from icefloe.orchestration.tasks.calls import clean_up_batch
+
+            planned, committed = _result("plan"), _result("commit")
+            if planned is None:
+                raise AirflowSkipException("all tasks of the batch were skipped")
+            if planned["plan_uri"]:
+                clean_up_batch(pipeline, planned)
+            return sum(committed["counts"].values()) if committed else 0
+
+    return cleanup()
+
+
+def _result(name: str) -> Any:
     # Not as an argument: the edge from plan would count as the one success commit asks for.
-    return given_by_plan(get_current_context()["ti"].xcom_pull(task_ids="plan"))
+    task_instance = get_current_context()["ti"]
+    return task_instance.xcom_pull(task_ids=beside(task_instance.task_id, name))
+
+
+def _plan_result() -> PlanResult:
+    return given_by_plan(_result("plan"))
 
 
 _SCHEME: Final = "icefloe://"

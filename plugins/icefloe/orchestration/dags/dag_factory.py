@@ -15,11 +15,12 @@ from icefloe.orchestration.dags.batch_tasks import (
     TASK_PAGES,
     add_batch_tasks,
     backfill_page,
+    batch_default_args,
     broken_page,
     pipeline_page,
     scheduling_asset,
 )
-from icefloe.orchestration.tasks.failures import LostTask, airflow_failures
+from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.snapshot_sensor import TableSnapshotSensor
 from icefloe.orchestration.tasks.task_documents import broken_document, pipeline_facts_document
 from icefloe.pipeline.model import Pipeline
@@ -161,7 +162,6 @@ def _optional(description: str, **schema: str) -> Param:
 _BY_HAND: Final = ("manual", "operator_triggered")
 _NOT_BY_DATE: Final = (*_BY_HAND, "scheduled", "asset_triggered", "asset_materialization")
 _MAX_FAILED_RUNS: Final = 3
-_RETRIES: Final = 3
 _CONTINUOUS: Final = "@continuous"
 _TAG: Final = "icefloe"
 
@@ -220,7 +220,6 @@ def backfill_dag(pipeline: Pipeline, path: Path) -> DAG:
 
 
 def _dag(pipeline: Pipeline, dag_id: str, *, schedule: object, **settings: object) -> DAG:
-    lost = LostTask(pipeline)
     return DAG(
         dag_id,
         schedule=schedule,
@@ -229,12 +228,7 @@ def _dag(pipeline: Pipeline, dag_id: str, *, schedule: object, **settings: objec
         catchup=False,
         # A checkpoint has one open batch at most. Another run could only wait for it, or lose a race.
         max_active_runs=1,
-        default_args={
-            "retries": _RETRIES,
-            "on_failure_callback": lost,
-            "on_retry_callback": lost,
-            **pipeline.default_args,
-        },
+        default_args=batch_default_args(pipeline, {}),
         **settings,
     )
 

@@ -66,9 +66,11 @@ def create_page_app() -> FastAPI:
         return documents.overview(session, permitted)
 
     @app.get("/api/pipelines/{dag_id}", dependencies=reads_runs)
-    def pipeline(session: SessionDep, user: GetUserDep, dag_id: str, before: int | None = None) -> dict[str, object]:
+    def pipeline(
+        session: SessionDep, user: GetUserDep, dag_id: str, group: str | None = None, before: int | None = None
+    ) -> dict[str, object]:
         permitted = permitted_dags(session, user, documents.with_backfills(dag_id))
-        return documents.pipeline(session, dag_id, permitted, before=before)
+        return documents.pipeline(session, dag_id, permitted, group=group, before=before)
 
     app.get("/api/pipelines/{dag_id}/batches/{number}", dependencies=reads_runs)(documents.batch)
     app.get("/api/pipelines/{dag_id}/runs/{run_id:path}", dependencies=reads_runs)(documents.run)

@@ -70,6 +70,7 @@ def batch_document(
     return {
         "now": now.isoformat(),
         "dag_id": dag.dag_id,
+        "group": dag.group,
         "pipeline": dag.dag_id if pipeline is None else pipeline.name,
         "table": None if pipeline is None else pipeline.table,
         "is_backfill": dag.is_backfill,
@@ -110,7 +111,7 @@ def _trouble(
     """The failure of this run, if any. The status is only about the latest run."""
     if run is None:
         return None
-    of_run = DagState(dag_id=dag.dag_id, facts=dag.facts, is_broken=dag.is_broken, runs=(run,))
+    of_run = DagState(dag_id=dag.dag_id, group=dag.group, facts=dag.facts, is_broken=dag.is_broken, runs=(run,))
     is_latest = dag.last_run is not None and dag.last_run.run_id == run.run_id and not dag.is_backfill
     health = health_of(of_run, status if is_latest else None, now=now)
     if health.state not in (State.FAILED, State.RETRYING, State.BROKEN):

@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun
@@ -18,6 +18,7 @@ from icefloe.orchestration.tasks.failures import TROUBLE
 from icefloe.orchestration.tasks.task_documents import PipelineFacts
 
 _UNFINISHED: Final = frozenset({"queued", "running"})
+_ENDED: Final = frozenset({"success", "skipped", "failed", "upstream_failed", "removed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +69,25 @@ class RunState:
         number = self.result("plan").get("batch_number")
         return number if isinstance(number, int) else None
 
+    def of_group(self, group: str) -> Self:
+        """The part of a task group, whose tasks lose their prefix. Other tasks do not decide how it ended."""
+        if not group:
+            return self
+        own = {task_id.removeprefix(f"{group}."): task for task_id, task in self.tasks.items()}
+        tasks = {name: replace(own[name], task_id=name) for name in own if f"{group}.{name}" in self.tasks}
+        states, all_states = ({task.state for task in each.values()} for each in (tasks, self.tasks))
+        # A run that was timed out fails without a failed task.
+        is_failed = "failed" in states or (self.state == "failed" and "failed" not in all_states)
+        ended = "failed" if is_failed else "success"
+        return replace(self, tasks=tasks, state=ended if states <= _ENDED else self.state)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagState:
-    """One DAG and its latest runs, newest first."""
+    """One DAG, or a task group in a DAG of somebody's own, and its latest runs, newest first."""
 
     dag_id: str
+    group: str = ""
     facts: PipelineFacts
     is_paused: bool = False
     is_broken: bool = False
@@ -82,6 +96,11 @@ class DagState:
     next_run_at: datetime | None = None
     max_failed_runs: int = 0
     runs: tuple[RunState, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The id, with the group if there is one."""
+        return f"{self.dag_id}/{self.group}".rstrip("/")
 
     @property
     def last_run(self) -> RunState | None:
@@ -112,7 +131,7 @@ class DagReader:
     """Reads any number of DAGs by a few queries; a pipeline's facts once per version of its DAG."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, PipelineFacts]] = {}
+        self._known: dict[str, tuple[str, Mapping[str, PipelineFacts]]] = {}
 
     def dag_ids(self, session: Session) -> list[str]:
         """All DAGs that are ours."""
@@ -129,31 +148,33 @@ class DagReader:
         return [
             DagState(
                 dag_id=model.dag_id,
-                facts=facts[model.dag_id],
+                group=group,
+                facts=of_group,
                 is_paused=model.is_paused,
-                is_broken="broken" in tags[model.dag_id],
-                is_backfill="backfill" in tags[model.dag_id],
+                is_broken=not group and "broken" in tags[model.dag_id],
+                is_backfill=not group and "backfill" in tags[model.dag_id],
                 schedule=model.timetable_summary,
                 next_run_at=model.next_dagrun_create_after,
                 max_failed_runs=model.max_consecutive_failed_dag_runs,
-                runs=tuple(by_dag[model.dag_id]),
+                runs=tuple(run.of_group(group) for run in by_dag[model.dag_id]),
             )
             for model in models
+            for group, of_group in facts[model.dag_id].items()
         ]
 
-    def _facts(self, session: Session, dag_ids: list[str]) -> Mapping[str, PipelineFacts]:
-        """The facts of each DAG; empty if never serialized."""
+    def _facts(self, session: Session, dag_ids: list[str]) -> Mapping[str, Mapping[str, PipelineFacts]]:
+        """The facts of each DAG by task group; empty ones if never serialized."""
         # Parsing 200 serialized DAGs takes a second, comparing their hashes a millisecond.
-        model, facts = SerializedDagModel, dict[str, PipelineFacts]()
+        model, facts = SerializedDagModel, dict[str, Mapping[str, PipelineFacts]]()
         hashes = select(model.dag_id, model.dag_hash).where(model.dag_id.in_(dag_ids)).order_by(model.created_at)
         for dag_id, dag_hash in {row.dag_id: row.dag_hash for row in session.execute(hashes)}.items():
             known = self._known.get(dag_id)
             if known is None or known[0] != dag_hash:
                 serialized = model.get(dag_id, session=session)
-                of_dag = PipelineFacts() if serialized is None else PipelineFacts.of(_task_documents(serialized.data))
+                of_dag = {} if serialized is None else PipelineFacts.by_group(_task_documents(serialized.data))
                 known = self._known[dag_id] = dag_hash, of_dag
             facts[dag_id] = known[1]
-        return {dag_id: facts.get(dag_id, PipelineFacts()) for dag_id in dag_ids}
+        return {dag_id: facts.get(dag_id) or {"": PipelineFacts()} for dag_id in dag_ids}
 
     def run(self, session: Session, dag_id: str, run_id: str) -> RunState | None:
         """One run, or None."""

@@ -137,15 +137,17 @@ class PageDocuments:
     def overview(self, session: SessionDep, permitted: Collection[str]) -> dict[str, Any]:
         """Every pipeline whose DAG is permitted."""
         dags = self.dags.dags(session, permitted)
-        pipelines = {dag.dag_id: dag.facts.pipeline for dag in dags if dag.facts.pipeline and not dag.is_backfill}
+        pipelines = {dag.key: dag.facts.pipeline for dag in dags if dag.facts.pipeline and not dag.is_backfill}
         statuses, looks = self._statuses(pipelines)
         return overview_document(dags, statuses, looks, now=datetime.now(UTC))
 
     def pipeline(
-        self, session: SessionDep, dag_id: str, permitted: Collection[str], *, before: int | None
+        self, session: SessionDep, dag_id: str, permitted: Collection[str], *, group: str | None, before: int | None
     ) -> dict[str, Any]:
-        """One pipeline and a page of batches; for a backfill DAG, only the backfills."""
-        dag = self._dag(session, dag_id)
+        """One pipeline and a page of batches; for a backfill DAG, only the backfills; of several groups, each one."""
+        dag, *others = self._dags(session, dag_id, group)
+        if others:
+            return self.overview(session, {dag_id})
         if dag.is_backfill:
             return pipeline_document(dag, Found(), None, {}, [dag], now=datetime.now(UTC)) | {"is_backfill": True}
         status, look = self._status(dag)
@@ -156,9 +158,9 @@ class PageDocuments:
         backfills = self.dags.dags(session, backfill_ids, runs=_RUNS) if backfill_ids else []
         return pipeline_document(dag, status, look, reports, backfills, now=datetime.now(UTC))
 
-    def batch(self, session: SessionDep, dag_id: str, number: int) -> dict[str, Any]:
+    def batch(self, session: SessionDep, dag_id: str, number: int, group: str | None = None) -> dict[str, Any]:
         """One batch of a pipeline."""
-        dag = self._dag(session, dag_id)
+        dag = self._dags(session, dag_id, group)[0]
         status, _ = self._status(dag)
         found, phases = self._read(dag, number, None)
         runs = runs_by_batch(dag.runs).get(number, [])
@@ -167,12 +169,15 @@ class PageDocuments:
             raise HTTPException(404, f"{dag_id} has no batch {number}: {found.sentence or 'it was never opened'}")
         return document
 
-    def run(self, session: SessionDep, dag_id: str, run_id: str) -> dict[str, Any]:
-        """The batch of one run."""
-        dag = self._dag(session, dag_id)
+    def run(self, session: SessionDep, dag_id: str, run_id: str, group: str | None = None) -> dict[str, Any]:
+        """The batch of one run; of several groups, each one."""
+        dag, *others = self._dags(session, dag_id, group)
         run = self.dags.run(session, dag_id, run_id)
         if run is None:
             raise HTTPException(404, f"{dag_id} has no run {run_id!r}")
+        if others:
+            return self.overview(session, {dag_id})
+        run = run.of_group(dag.group)
         found, phases = self._read(dag, run.batch_number, run.result("plan").get("backfill_id"))
         commit = run.tasks.get("commit")
         if commit is None or commit.state != "success":
@@ -182,7 +187,7 @@ class PageDocuments:
 
     def snapshots(self, session: SessionDep, dag_id: str) -> dict[str, Any]:
         """The history of a pipeline's table."""
-        dag = self._dag(session, dag_id)
+        dag = self._dags(session, dag_id)[0]
         found, pipeline = Found(), dag.facts.pipeline
         if pipeline is not None:
             name = f"the history of {pipeline.table} ({pipeline.name})"
@@ -195,9 +200,10 @@ class PageDocuments:
             **(found.value or {"snapshots": []}),
         }
 
-    def _dag(self, session: SessionDep, dag_id: str) -> DagState:
-        for dag in self.dags.dags(session, {dag_id}, runs=_RUNS):
-            return dag
+    def _dags(self, session: SessionDep, dag_id: str, group: str | None = None) -> list[DagState]:
+        dags = [dag for dag in self.dags.dags(session, {dag_id}, runs=_RUNS) if group in (None, dag.group)]
+        if dags:
+            return dags
         raise HTTPException(404, f"{dag_id!r} is no pipeline of icefloe: its DAG has no tag icefloe, or is gone")
 
     def _status(self, dag: DagState) -> tuple[Found, Found | None]:

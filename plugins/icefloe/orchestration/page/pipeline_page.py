@@ -92,10 +92,10 @@ _ORDER: Final = list(State)
 def overview_document(
     dags: Iterable[DagState], statuses: Mapping[str, Found], looks: Mapping[str, Found], *, now: datetime
 ) -> dict[str, Any]:
-    """The document of the overview; statuses are by DAG id, as of now if their catalogs answer."""
+    """The document of the overview; statuses are by key, as of now if their catalogs answer."""
     # `now` is of this machine; the browser's clock may differ.
     rows = [
-        pipeline_row(dag, statuses.get(dag.dag_id, Found()), looks.get(dag.dag_id), now=now)
+        pipeline_row(dag, statuses.get(dag.key, Found()), looks.get(dag.key), now=now)
         for dag in dags
         if not dag.is_backfill
     ]
@@ -116,6 +116,7 @@ def pipeline_row(dag: DagState, found: Found, look: Found | None, *, now: dateti
     health = health_of(dag, found.value, now=now)
     return {
         "dag_id": dag.dag_id,
+        "group": dag.group,
         "pipeline": dag.dag_id if pipeline is None else pipeline.name,
         "file": dag.facts.path,
         **{key: getattr(pipeline, key, None) for key in ("table", "branch", "changes", "initial_load")},

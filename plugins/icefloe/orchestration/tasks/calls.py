@@ -26,7 +26,6 @@ from icefloe.engines.phase_runner import PhaseRunner
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.flow import FlowTask, Route
 from icefloe.iceberg.catalog.catalogs import UnknownTableError
-from icefloe.iceberg.history.history import UnknownBranchError
 from icefloe.orchestration.connections import master_of, resolve_credentials
 from icefloe.orchestration.tasks.plugin_parts import current_writer
 from icefloe.orchestration.tasks.task_documents import CommittedBatch, NothingToDo, PlanResult
@@ -36,7 +35,7 @@ from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.units import id_json
 
-__all__ = ["commit", "plan_batch"]
+__all__ = ["clean_up_batch", "commit", "plan_batch"]
 
 logger = logging.getLogger(__name__)
 
@@ -82,13 +81,14 @@ def plan_batch(
                 raise
             return _nothing_to_do(pipeline, "its table or branch is not there yet")
     plan = opened.plan
+    name = pipeline.name if request is None else f"{pipeline.name}__backfill"
     if request is None:
         # If there is nothing to do, no batch is open, and trouble of any task of an earlier run is over.
         send_status(PipelineStatus.publish(session, phase="cleanup" if plan is None else "plan", dag_id=dag_id))
     if plan is None or opened.reference is None:
         why = "this range was delivered before" if opened.is_committed else "nothing new was committed to the table"
         return _nothing_to_do(pipeline, why, was_delivered_before=opened.is_committed)
-    send_batch(dag_id or pipeline.name, pipeline.table, is_resumed=opened.is_resumed, map_tasks=plan.num_map_tasks)
+    send_batch(name, pipeline.table, is_resumed=opened.is_resumed, map_tasks=plan.num_map_tasks)
     return {
         "route": plan.route.value,
         "plan_uri": opened.reference.plan_url,
@@ -295,7 +295,7 @@ def absent_table_is_transient(pipeline: Pipeline) -> Iterator[None]:
         yield
     except UnknownTableError as error:
         # Where the table answers, a branch that it lacks is gone.
-        if isinstance(error, UnknownBranchError) or not _has_batch(pipeline):
+        if error.branch is not None or not _has_batch(pipeline):
             raise
         raise TransientError(
             f"{error.sentence}; {pipeline.name} has read this table, so it is looked for again: a catalog or proxy "

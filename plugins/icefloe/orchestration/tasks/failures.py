@@ -94,8 +94,11 @@ def _record(
         from icefloe.orchestration.telemetry import send_failure
     except IcefloeError:
         return  # PyIceberg's configuration is wrong; the sentence says so
-    send_failure(dag_id or pipeline.name, pipeline.table, task_id, is_final=is_final, is_lost=is_lost)
-    if dag_id in (None, pipeline.name):
+    # Of all DAGs with tasks of a pipeline, only one delivers ranges.
+    backfill = f"{pipeline.name}__backfill"
+    name = backfill if dag_id == backfill else pipeline.name
+    send_failure(name, pipeline.table, task_id, is_final=is_final, is_lost=is_lost)
+    if name == pipeline.name:
         record_trouble(pipeline, sentence, phase=task_id, is_final=is_final, dag_id=dag_id)
 
 
@@ -131,7 +134,9 @@ class LostTask:
         if context.get("exception") is not None:
             return
         task_instance = context["ti"]
-        task_id, is_final = task_instance.task_id, task_instance.try_number > task_instance.max_tries
+        # Without the prefix of a task group.
+        task_id = task_instance.task_id.rpartition(".")[2]
+        is_final = task_instance.try_number > task_instance.max_tries
         sentence = (
             f"{task_id} ended without a word: it was killed, most often because memory ran out, its worker was lost, "
             "or none took it; see its log, and clear the task to go on where it stopped"

@@ -11,7 +11,7 @@ from icefloe.flow import FlowTask, Phase
 from icefloe.memory_pool import share_heap
 from icefloe.orchestration.tasks.failures import airflow_failures
 from icefloe.orchestration.tasks.plugin_parts import BatchLink
-from icefloe.orchestration.tasks.task_documents import given_by_plan
+from icefloe.orchestration.tasks.task_documents import beside, given_by_plan
 from icefloe.pipeline.model import Pipeline
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class SparkPhaseOperator(BaseOperator):
         """Runs the phase; a terminal error fails the task at once."""
         # This process reads rows if the engine is local.
         share_heap(os.environ)
-        pulled = context["ti"].xcom_pull(task_ids="plan")
+        pulled = context["ti"].xcom_pull(task_ids=beside(self.task_id, "plan"))
         with airflow_failures(self.phase, self.pipeline):
             plan_result = given_by_plan(pulled)
             from icefloe.batch.context.references import BatchFinished, ends_well_if_finished

@@ -15,6 +15,7 @@ __all__ = [
     "CommittedBatch",
     "PipelineFacts",
     "PlanResult",
+    "beside",
     "broken_document",
     "given_by_plan",
     "pipeline_facts_document",
@@ -69,6 +70,16 @@ class CommittedBatch(TypedDict):
     changed_partitions: list[str] | None
 
 
+def beside(task_id: str, name: str) -> str:
+    """The id of another task of the same batch: in a task group, both have the prefix of the group.
+
+    >>> beside("flights.commit", "plan"), beside("commit", "plan")
+    ('flights.plan', 'plan')
+    """
+    group, dot, _ = task_id.rpartition(".")
+    return f"{group}{dot}{name}"
+
+
 def given_by_plan(found: PlanResult | None) -> PlanResult:
     """The result of plan, as a later task pulled it."""
     if found is None:
@@ -90,15 +101,16 @@ class PipelineFacts:
     path: str | None = None
 
     @classmethod
-    def of(cls, task_documents: Mapping[str, str]) -> Self:
-        """The facts in tasks' ``doc_json``; empty if another release wrote them."""
-        for text in task_documents.values():
+    def by_group(cls, task_documents: Mapping[str, str]) -> dict[str, Self]:
+        """The facts in tasks' ``doc_json``, by task group; ``""`` is none. Those of another release are left out."""
+        facts = {}
+        for task_id, text in task_documents.items():
             # A DAG of somebody else may have a document of its own, or none that can be read.
-            with suppress(ValueError):
+            with suppress(ValueError, TypeError, KeyError, AttributeError):
                 document = json.loads(text)
-                if isinstance(document, dict) and document.get("version") == 1:
-                    return cls._of(document)
-        return cls()
+                if document["version"] == 1 and {"pipeline", "sentence"} & document.keys():
+                    facts[task_id.rpartition(".")[0]] = cls._of(document)
+        return facts
 
     @classmethod
     def _of(cls, document: Mapping[str, Any]) -> Self:

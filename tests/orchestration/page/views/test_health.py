@@ -135,3 +135,20 @@ def test_a_file_that_makes_no_dag_is_broken_and_says_why() -> None:
     facts = PipelineFacts(sentence="unknown key 'tabel'")
     broken = health_of(DagState(dag_id="flights", facts=facts, is_broken=True), None, now=NOW)
     assert (broken.state, broken.sentence, broken.needs_somebody) == (State.BROKEN, "unknown key 'tabel'", True)
+
+
+@pytest.mark.parametrize(
+    ("state", "tasks", "expected"),
+    [
+        ("failed", {"flights.plan": "success", "use": "failed"}, "success"),
+        ("failed", {"flights.plan": "failed", "use": "upstream_failed"}, "failed"),
+        ("failed", {"flights.plan": "skipped", "use": "skipped"}, "failed"),
+        ("failed", {"before": "failed", "flights.plan": "upstream_failed"}, "success"),
+        ("running", {"flights.plan": "success", "use": "running"}, "success"),
+        ("running", {"flights.plan": "failed", "flights2.plan": "running"}, "failed"),
+        ("running", {"flights.plan": "up_for_retry", "use": None}, "running"),
+    ],
+)
+def test_a_group_ends_as_its_own_tasks_do(state: str, tasks: dict[str, str], expected: str) -> None:
+    found = run(state, **tasks).of_group("flights")
+    assert (found.state, {task.task_id for task in found.tasks.values()}) == (expected, {"plan"})

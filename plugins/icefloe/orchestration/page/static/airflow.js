@@ -9,8 +9,12 @@ const id = encodeURIComponent;
 
 export const dagPath = (dag) => `dags/${id(dag)}`;
 export const runPath = (dag, run) => `dags/${id(dag)}/runs/${id(run)}`;
-export const logPath = (dag, run, task, tryNumber) =>
-  `dags/${id(dag)}/runs/${id(run)}/tasks/${id(task)}` + (tryNumber ? `?try_number=${tryNumber}` : "");
+// Airflow knows a task of a group by its id after that of the group.
+export const logPath = ({ dag_id: dag, group }, run, task, tryNumber) =>
+  `dags/${id(dag)}/runs/${id(run)}/tasks/${id(group ? `${group}.${task}` : task)}` + (tryNumber ? `?try_number=${tryNumber}` : "");
+
+// The page of a pipeline, in a DAG of its own or in a group of another one, or a page below it.
+export const pageOf = ({ dag_id: dag, group }, below = "") => `?dag_id=${id(dag)}${group ? `&group=${id(group)}` : ""}${below}`;
 
 export function airflowLink(path, text, attributes = {}) {
   return h("a", { href: ROOT + path, target: "_top", ...attributes, onclick: leave }, text);

@@ -1,6 +1,6 @@
 // One batch, or one run: its route with figures, its tasks, where the skew is, what went wrong.
 
-import { airflowLink, logPath, outsideLink, runPath } from "./airflow.js";
+import { airflowLink, logPath, outsideLink, pageOf, runPath } from "./airflow.js";
 import { spread, stack } from "./charts.js";
 import { h } from "./dom.js";
 import { ago, bytes, count, isKnown, seconds, short, time } from "./format.js";
@@ -18,7 +18,7 @@ export function batchView(found) {
   const { batch, run } = found;
   const checks = (found.details.phases ?? []).flatMap((each) => each.checks ?? []);
   const tasks = Object.fromEntries((run?.tasks ?? []).map((task) => [task.task_id, task]));
-  const place = { href: `?dag_id=${encodeURIComponent(found.dag_id)}`, text: found.pipeline };
+  const place = { href: pageOf(found), text: found.pipeline };
   return [
     crumbs(place, batch ? `batch ${batch.batch.batch_number}` : (run?.run_id ?? "")),
     heading(found, batch),
@@ -48,7 +48,7 @@ function heading(found, batch) {
 function notice(found) {
   const { trouble, run } = found;
   if (trouble) {
-    const log = run && trouble.task_id ? airflowLink(logPath(found.dag_id, run.run_id, trouble.task_id, trouble.try_number), `Log of ${trouble.task_id}`, { class: "button" }) : null;
+    const log = run && trouble.task_id ? airflowLink(logPath(found, run.run_id, trouble.task_id, trouble.try_number), `Log of ${trouble.task_id}`, { class: "button" }) : null;
     const prefix = trouble.task_id ? `${trouble.task_id}: ` : "";
     const sentence = trouble.sentence?.startsWith(prefix) ? trouble.sentence.slice(prefix.length) : trouble.sentence;
     return h("section", { class: "notice", "data-state": trouble.state, role: "alert" }, h("p", { class: "sentence" }, prefix ? h("b", {}, prefix) : null, sentence), log ? h("p", { class: "actions" }, log) : null);
@@ -187,7 +187,7 @@ function taskTable(found, run) {
       h("td", {}, task.state ? badge(task.state) : h("span", { class: "quiet" }, "not yet"), task.sentence && task.state !== "success" ? h("p", { class: "sentence under" }, task.sentence) : null),
       h("td", {}, task.try_number > 0 ? `${task.try_number} of ${Math.max(task.tries, task.try_number)}` : "–"),
       h("td", {}, seconds(task.seconds)),
-      h("td", {}, task.state ? airflowLink(logPath(found.dag_id, run.run_id, task.task_id, task.try_number), "log", { "aria-label": `log of ${task.task_id}`, "data-key": `log ${task.task_id}` }) : null),
+      h("td", {}, task.state ? airflowLink(logPath(found, run.run_id, task.task_id, task.try_number), "log", { "aria-label": `log of ${task.task_id}`, "data-key": `log ${task.task_id}` }) : null),
       hasSpark ? h("td", {}, spark(found.spark[task.task_id], task)) : null,
     ),
   );

@@ -1,6 +1,6 @@
 // Every pipeline, those in trouble first.
 
-import { airflowLink, dagPath, logPath } from "./airflow.js";
+import { airflowLink, dagPath, logPath, pageOf } from "./airflow.js";
 import { sparkline } from "./charts.js";
 import { h } from "./dom.js";
 import { ago, bytes, count, isKnown, now, seconds, secondsSince, short, time, until } from "./format.js";
@@ -80,7 +80,8 @@ function group(row) {
   const head = h(
     "th",
     { scope: "row", role: "rowheader" },
-    h("a", { href: `?dag_id=${encodeURIComponent(row.dag_id)}`, "data-key": `pipeline ${row.dag_id}` }, row.pipeline),
+    h("a", { href: pageOf(row), "data-key": `pipeline ${pageOf(row)}` }, row.pipeline),
+    row.group ? h("span", { class: "under" }, `group ${row.group} of ${row.dag_id}`) : null,
     h("span", { class: "under" }, row.table ?? row.file ?? "–"),
     row.sink ? h("span", { class: "under place", title: row.sink.path || null }, `→ ${sinkInWords(row.sink)}`) : null,
   );
@@ -135,9 +136,9 @@ function withoutTask(row) {
 function actions(row) {
   const links = [];
   if (row.run_id && row.task_id) {
-    links.push(airflowLink(logPath(row.dag_id, row.run_id, row.task_id, row.try_number), `Log of ${row.task_id}`, { class: "button", "data-key": `log ${row.dag_id}` }));
+    links.push(airflowLink(logPath(row, row.run_id, row.task_id, row.try_number), `Log of ${row.task_id}`, { class: "button", "data-key": `log ${pageOf(row)}` }));
   }
-  links.push(airflowLink(dagPath(row.dag_id), "DAG", { class: "button", "data-key": `dag ${row.dag_id}` }));
+  links.push(airflowLink(dagPath(row.dag_id), "DAG", { class: "button", "data-key": `dag ${pageOf(row)}` }));
   return links;
 }
 
@@ -165,18 +166,21 @@ export function asOf(row) {
   return age > OLD_SECONDS ? h("span", { class: "under", title: time(row.status.updated_at) }, text) : null;
 }
 
-function lastBatch({ dag_id: dag, status: { last_batch: number, last_committed_at: at } }) {
+function lastBatch(row) {
+  const { last_batch: number, last_committed_at: at } = row.status;
   if (!isKnown(number)) return h("span", { class: "quiet" }, "–");
-  return [batchLink(dag, number), h("span", { class: "under", title: time(at) }, ago(at))];
+  return [batchLink(row, number), h("span", { class: "under", title: time(at) }, ago(at))];
 }
 
-function openBatch({ dag_id: dag, status: { open_batch: number, open_since: at } }) {
+function openBatch(row) {
+  const { open_batch: number, open_since: at } = row.status;
   if (!isKnown(number)) return h("span", { class: "quiet" }, "–");
-  return [batchLink(dag, number), h("span", { class: "under", title: time(at) }, `since ${seconds(secondsSince(at))}`)];
+  return [batchLink(row, number), h("span", { class: "under", title: time(at) }, `since ${seconds(secondsSince(at))}`)];
 }
 
-export function batchLink(dag, number, text = `#${number}`) {
-  return h("a", { href: `?dag_id=${encodeURIComponent(dag)}&batch=${number}`, "data-key": `batch ${dag} ${number}` }, text);
+export function batchLink(row, number, text = `#${number}`) {
+  const href = pageOf(row, `&batch=${number}`);
+  return h("a", { href, "data-key": `batch ${href}` }, text);
 }
 
 function expiry(row) {

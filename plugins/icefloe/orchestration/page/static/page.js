@@ -21,11 +21,12 @@ function view() {
   const dag = asked.get("dag_id");
   if (!dag) return { path: "overview", draw: overviewView };
   const path = `pipelines/${encodeURIComponent(dag)}`;
-  if (asked.has("run_id")) return { path: `${path}/runs/${encodeURIComponent(asked.get("run_id"))}`, draw: batchView };
-  if (asked.has("batch")) return { path: `${path}/batches/${encodeURIComponent(asked.get("batch"))}`, draw: batchView };
+  const asks = new URLSearchParams([...asked].filter(([name]) => name === "group" || name === "before"));
+  const further = asks.size ? `?${asks}` : "";
+  if (asked.has("run_id")) return { path: `${path}/runs/${encodeURIComponent(asked.get("run_id"))}${further}`, draw: batchView };
+  if (asked.has("batch")) return { path: `${path}/batches/${encodeURIComponent(asked.get("batch"))}${further}`, draw: batchView };
   if (asked.has("backfill")) return { path: `${path}/snapshots`, draw: backfillView, once: true };
-  const before = asked.get("before");
-  return { path: before ? `${path}?before=${encodeURIComponent(before)}` : path, draw: pipelineView };
+  return { path: `${path}${further}`, draw: pipelineView };
 }
 
 function failure(error) {
@@ -70,7 +71,8 @@ function draw(chosen, found, text) {
   const isNews = text !== last;
   last = text;
   const open = [...root.querySelectorAll("details[open]")].map((each) => each.dataset.key);
-  show(root, chosen.draw(found, asked));
+  // Of a DAG with several groups, each is a pipeline.
+  show(root, (found.pipelines ? overviewView : chosen.draw)(found, asked));
   // What was said before is not said again: a screen reader would read it out every few seconds.
   if (!isNews) for (const each of root.querySelectorAll("[role=alert]")) each.removeAttribute("role");
   document.title = [root.querySelector("h1")?.textContent, "icefloe"].filter(Boolean).join(" · ");

@@ -1,6 +1,6 @@
 // One pipeline: how it is, its batches, its backfills.
 
-import { airflowLink, dagPath, runPath } from "./airflow.js";
+import { airflowLink, dagPath, pageOf, runPath } from "./airflow.js";
 import { stack } from "./charts.js";
 import { h } from "./dom.js";
 import { ago, bytes, count, isKnown, percent, seconds, short, time } from "./format.js";
@@ -79,15 +79,15 @@ function batches(found, row) {
   const actions = h(
     "p",
     { class: "actions" },
-    row.table ? h("a", { class: "button", href: `?dag_id=${encodeURIComponent(row.dag_id)}&backfill=1` }, "Backfill a range …") : null,
+    row.table && !row.group ? h("a", { class: "button", href: pageOf(row, "&backfill=1") }, "Backfill a range …") : null,
     airflowLink(dagPath(row.dag_id), "DAG in Airflow", { class: "button" }),
   );
   const title = h("div", { class: "between" }, h("h2", {}, "Batches"), actions);
   if (!found.batches.length) return h("section", {}, title, noBatch(row));
-  const newest = h("a", { class: "button", href: `?dag_id=${encodeURIComponent(row.dag_id)}` }, "Newest");
-  const older = isKnown(found.next_before) ? h("a", { class: "button", href: `?dag_id=${encodeURIComponent(row.dag_id)}&before=${found.next_before}` }, "Older batches") : null;
+  const newest = h("a", { class: "button", href: pageOf(row) }, "Newest");
+  const older = isKnown(found.next_before) ? h("a", { class: "button", href: pageOf(row, `&before=${found.next_before}`) }, "Older batches") : null;
   const isFirst = !new URLSearchParams(location.search).has("before");
-  return h("section", {}, title, batchTable(found.batches, row.dag_id), h("p", { class: "actions" }, isFirst ? null : newest, older));
+  return h("section", {}, title, batchTable(found.batches, row), h("p", { class: "actions" }, isFirst ? null : newest, older));
 }
 
 const FIRST = {
@@ -113,18 +113,18 @@ function noBatch(row) {
 }
 
 // Only batches that go on from their files to a sink have documents.
-function batchTable(entries, dag) {
+function batchTable(entries, row) {
   const delivers = entries.find((entry) => entry.delivery)?.delivery;
   const heads = delivers ? [...HEADS.slice(0, 12), capital(counted(delivers)), "Visible after", ...HEADS.slice(12)] : HEADS;
   return h(
     "div",
     { class: "framed", tabindex: 0, role: "region", "aria-label": "Batches" },
-    h("table", { class: "batches" }, h("thead", {}, h("tr", {}, heads.map((text, index) => h("th", { scope: "col", class: index > 1 && index < heads.length - 1 ? "number" : null }, text)))), h("tbody", {}, entries.map((entry) => batchRow(entry, dag, { delivers, width: heads.length })))),
+    h("table", { class: "batches" }, h("thead", {}, h("tr", {}, heads.map((text, index) => h("th", { scope: "col", class: index > 1 && index < heads.length - 1 ? "number" : null }, text)))), h("tbody", {}, entries.map((entry) => batchRow(entry, row, { delivers, width: heads.length })))),
   );
 }
 
-function batchRow(entry, dag, { delivers, width }) {
-  const head = h("th", { scope: "row" }, batchLink(dag, entry.batch.batch_number), h("span", { class: "under", title: time(entry.committed_at ?? entry.opened_at) }, entry.state === "committed" ? ago(entry.committed_at) : null));
+function batchRow(entry, row, { delivers, width }) {
+  const head = h("th", { scope: "row" }, batchLink(row, entry.batch.batch_number), h("span", { class: "under", title: time(entry.committed_at ?? entry.opened_at) }, entry.state === "committed" ? ago(entry.committed_at) : null));
   if (entry.state === "unknown") return h("tr", {}, head, h("td", { colspan: width - 1, class: "quiet" }, entry.sentence ?? "its report is not there"));
   const changed = entry.batch.counts ?? {};
   const cells = [
@@ -189,7 +189,7 @@ function backfills(found) {
 function backfillRow(entry) {
   const range = Object.entries(entry.range).map(([name, value]) => h("span", { class: "bound" }, `${name.replaceAll("_", " ")} `, h("code", {}, value)));
   const rows = entry.counts ? Object.values(entry.counts).reduce((sum, each) => sum + each, 0) : null;
-  const url = `?dag_id=${encodeURIComponent(entry.dag_id)}&run_id=${encodeURIComponent(entry.run_id)}`;
+  const url = pageOf(entry, `&run_id=${encodeURIComponent(entry.run_id)}`);
   return h(
     "tr",
     {},
