@@ -22,6 +22,11 @@ def test_the_result_configuration_is_json_of_the_keys_that_change_the_result(wri
 
 FILES = {"type": "files", "path": "s3://lake/changes"}
 SEARCH = {"type": "opensearch", "url": "https://search:9200", "index": "changes"}
+MIRROR = {"type": "iceberg", "table": "copies.flights", "mode": "mirror"}
+HISTORY = {**MIRROR, "mode": "history"}
+DATABASE = {"type": "postgres", "url": "postgresql://db/lake", "table": "public.flights"}
+VIEW = {"type": "spark", "table": "lake.flights", "mode": "append"}
+KEYED = {"identifier_columns": ["id"]}
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,18 @@ SEARCH = {"type": "opensearch", "url": "https://search:9200", "index": "changes"
         (SEARCH, {"sink": {**SEARCH, "url": "https://other:9200"}}, []),
         (SEARCH, {"sink": {**SEARCH, "bulk_bytes": "1MiB", "duplicates": "keep_one"}}, []),
         (SEARCH, {"sink": {**SEARCH, "dead_letters": {"path": "s3://lake/dead", "limit": 5}}}, []),
+        (MIRROR, {"sink": {**MIRROR, "table": "copies.others"}}, ["sink.table"]),
+        (MIRROR, {"sink": {**MIRROR, "catalog": "other"}}, []),
+        (MIRROR, {"sink": {**MIRROR, "mode": "changelog"}}, ["sink.mode"]),
+        (MIRROR, {"sink": {**MIRROR, "identity": "rows"}}, ["sink.identity"]),
+        (MIRROR, {"sink": {**MIRROR, "mode": "history"}}, ["follow", "sink.mode"]),
+        (HISTORY, {"sink": {**HISTORY, "track": ["carrier"]}}, ["sink.track"]),
+        (HISTORY, {"sink": {**HISTORY, "except": ["carrier"]}}, ["sink.except"]),
+        (MIRROR, {"identifier_columns": ["id", "day"]}, ["identifier_columns"]),
+        (DATABASE, {"sink": {**DATABASE, "table": "public.others"}}, ["sink.table"]),
+        (DATABASE, {"sink": {**DATABASE, "url": "postgresql://other/lake"}}, []),
+        (VIEW, {"sink": {**VIEW, "mode": "merge"}}, ["sink.mode"]),
+        (VIEW, {"sink": {**VIEW, "table": "lake.others"}}, ["sink.table"]),
     ],
 )
 def test_edits_that_change_the_result_are_seen_with_both_values_and_no_others(write, sink, keys, changed):

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
@@ -137,6 +138,19 @@ def test_another_table_is_refused_by_name_of_the_key(followed: Flights) -> None:
     followed.lake.append((3, "DL"))
     refused = icefloe("run", "flights")
     assert (refused.code, "sink.table" in refused.err) == (65, True), refused.err
+
+
+def test_another_catalog_is_refused_because_its_table_has_no_batch(followed: Flights) -> None:
+    other = {"name": "other", "type": "sql", "uri": f"sqlite:///{followed.folder}/other.db"}
+    other["warehouse"] = f"file://{followed.folder}/other"
+    Path(followed.folder, "other").mkdir()
+    SqlCatalog(**other).create_namespace("changes")
+    followed.write_pipeline("flights", sink={**CHANGELOG, "catalog": other})
+    followed.lake.append((3, "DL"))
+    refused = icefloe("run", "flights")
+    print(refused.err)
+    assert (refused.code, "changes.flights" in refused.err) == (65, True), refused.err
+    assert [row[:2] for row in changes(followed)] == [(0, "INSERT"), (0, "INSERT")]
 
 
 MIRROR = {"type": "iceberg", "table": "changes.mirror", "mode": "mirror"}
