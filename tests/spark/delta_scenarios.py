@@ -6,6 +6,7 @@ python -m spark.delta_scenarios FOLDER
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ class Delta(FromFiles, DeltaSink):
 class Blind(Delta):
     """Did not see the later commits, as a process that looked before them."""
 
-    def _last_version(self, view: ChangesView, application: str) -> int:  # noqa: ARG002
-        return -1
+    def _last_batch(self, view: ChangesView, application: str) -> tuple[int, None]:  # noqa: ARG002
+        return -1, None
 
 
 class Source(FromFiles, SourceSink):
@@ -62,6 +63,7 @@ class Scenarios:
             self.appended,
             self.late,
             self.superseded,
+            self.planned_again,
             self.in_files,
         ):
             yield scenario.__name__, scenario()
@@ -125,6 +127,17 @@ class Scenarios:
             bring(load, history.change({1: {"word": "b"}}), load, repeats=1)
         except SupersededError:
             return True
+        return False
+
+    def planned_again(self) -> Any:
+        """A batch with the number of the last one goes further."""
+        history, bring = self._delta("planned", "word string, n bigint", mode="statement", statement=COUNT)
+        bring(*history.load({1: {"word": "a"}}), staged := history.change({1: {"word": "b"}}))
+        further = replace(staged.batch, up_to_snapshot_id=history.change({1: None}).batch.up_to_snapshot_id)
+        try:
+            bring(StagedBatch(batch=further, parts=staged.parts))
+        except TerminalError as error:
+            return "the checkpoint was restored" in error.sentence
         return False
 
     def in_files(self) -> Any:

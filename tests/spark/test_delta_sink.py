@@ -19,6 +19,7 @@ EXPECTED = {
     ],
     "late": [{"word": "a", "n": 0}, {"word": "b", "n": 1}],
     "superseded": True,
+    "planned_again": True,
     "in_files": [[0, 1], [1, 4]],
 }  # fmt: skip
 

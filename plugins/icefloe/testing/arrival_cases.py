@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from operator import methodcaller
@@ -136,6 +137,18 @@ class ArrivalCases(SinkUnderTest):
                 self.require(destination, history)
         with case("a batch that is over is replayed"):
             self.deliver(destination, old.replayed(), repeats=True)
+            self.require(destination, history)
+
+    def test_a_batch_that_a_restored_checkpoint_planned_again_is_an_error(self) -> None:
+        history = StagedHistory()
+        destination = self.begun(history)
+        staged, later = history.change(MIXED), history.change({0: {"word": "c"}})
+        self.deliver(destination, staged)
+        longer = replace(staged.batch, up_to_snapshot_id=later.batch.up_to_snapshot_id)
+        with case("a batch has the number of the last one, and goes further", expects=TerminalError):
+            self.deliver(destination, StagedBatch(batch=longer, parts=staged.parts))
+        self.deliver(destination, later)
+        with case("the batch after the last one"):
             self.require(destination, history)
 
     def test_a_replay_from_before_a_later_load_brings_nothing_back(self) -> None:

@@ -44,17 +44,6 @@ def loaded(lake: Lake) -> StagedHistory:
     return history
 
 
-@pytest.mark.parametrize("mode", ["changelog", "mirror", "history"])
-def test_a_batch_that_a_restored_checkpoint_planned_again_is_not_taken_for_delivered(mode: str, tmp_path: Path) -> None:
-    lake = Lake.create(tmp_path, mode=mode)
-    history = loaded(lake)
-    staged, later = history.change({0: {"word": "b"}}), history.change({0: {"word": "c"}})
-    lake.deliver(staged)
-    longer = replace(staged.batch, up_to_snapshot_id=later.batch.up_to_snapshot_id)
-    with pytest.raises(TerminalError, match=r"has batch 1 of \w+ up to snapshot \d+, and this batch 1 goes up to"):
-        lake.sink().begin(longer)
-
-
 def deliver_with(lake: Lake, staged: StagedBatch, commit: Callable[..., Any]) -> Any:
     """Deliver a batch by a sink whose commit is replaced; it gets the real one first."""
     sink = lake.sink()

@@ -61,7 +61,10 @@ class IndexSink(Sink):
                 return {"index": state["live"], "version": mine, "is_replaced": is_replaced}
             if state.get("done", 0) > mine:
                 raise SupersededError("a later batch is there", url=self.url, batch_number=batch.batch_number)
-            index, wanted = f"rows-{mine:020}", {**state, "columns": {**columns, **batch.field_ids}}
+            begun = {"begun": mine, "end": batch.up_to_snapshot_id}
+            if state.get("begun") == mine and state["end"] != begun["end"] and not batch.is_replay:
+                raise TerminalError("a restored checkpoint planned the batch again")
+            index, wanted = f"rows-{mine:020}", {**state, **begun, "columns": {**columns, **batch.field_ids}}
             if state.get("done") == mine:
                 index = state["loading"] or state["live"]
             elif batch.begins_anew:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from icefloe.errors import TransientError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.sink import PartDelivery, Sink, SupersededError
 from support.sinks.memory_log import BusyLogError, FencedError, MemoryLog, Message
@@ -54,12 +54,15 @@ class LogSink(Sink):
         state = self._state()
         refuse_other(state["claim"], batch.origin)
         generation = state["claim"]["generation"]
-        begun = state.get(f"begun-{generation}", -1)
+        begun, end = state.get(f"begun-{generation}", (-1, None))
+        if begun == batch.batch_number and end != batch.up_to_snapshot_id and not batch.is_replay:
+            raise TerminalError("a restored checkpoint planned the batch again")
         if begun > batch.batch_number and not batch.is_replay:
             raise SupersededError("a later batch is there", url=self.url, batch_number=batch.batch_number)
         if begun < batch.batch_number:
             truncate = [Message("changes", "", {"truncate": True})] if batch.begins_anew else []
-            self._commit("begin", epoch, [*truncate, Message("state", f"begun-{generation}", batch.batch_number)])
+            record = batch.batch_number, batch.up_to_snapshot_id
+            self._commit("begin", epoch, [*truncate, Message("state", f"begun-{generation}", record)])
         return {"generation": generation}
 
     def deliver(self, batch: ProvenBatch, begun: Mapping[str, Any], part: StagedPart) -> PartDelivery:

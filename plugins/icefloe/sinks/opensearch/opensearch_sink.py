@@ -98,6 +98,7 @@ class OpenSearchSink(Sink):
             batch, None if before is None else divmod(before.version, 2**32), generation, place=self.url,
             is_filled=self._indexes.is_in_use,
             elsewhere="this is another cluster, or its indexes were removed; correct sink.url",
+            last_end=None if before is None else before.up_to_snapshot_id,
         )  # fmt: skip
         if before is not None and (self._names.version_of(before.target) or 0) > version:
             return {"replaced_by": before.target}
@@ -106,7 +107,10 @@ class OpenSearchSink(Sink):
             self._refuse_other_index(batch, before)
         # Parts that an earlier try delivered are not sent again, so they must be in the very index that it found.
         is_again = before is not None and before.version == version and not batch.is_replay
-        noted = BegunBatch(version=version, target=target, uuid=before.uuid if before and is_again else None)
+        noted = BegunBatch(
+            version=version, target=target, up_to_snapshot_id=batch.up_to_snapshot_id,
+            uuid=before.uuid if before and is_again else None,
+        )  # fmt: skip
         is_latest = before is None or before.version <= version
         if is_latest and not self._claims.begin(noted):
             raise superseded(batch, self.url)

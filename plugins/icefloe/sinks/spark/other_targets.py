@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.sink import PartDelivery, Sink, superseded
+from icefloe.sinks.sink import PartDelivery, Sink, refuse_other_record, superseded
 from icefloe.sinks.spark.changes_view import VIEW, ChangesView, new_session, refuse_times, spark_errors, sql_name
 from icefloe.sinks.spark.net_merge import NetMerge
 from icefloe.sinks.spark.proven_merge import merge_changes, refuse_hidden_key
@@ -129,26 +129,34 @@ class DeltaSink(SourceSink):
         view = ChangesView.open(batch, part, conf=conf)
         # A batch that begins anew is two commits, each with a version of its own.
         empties, brings = 2 * batch.batch_number, 2 * batch.batch_number + 1
-        last = self._last_version(view, application)
+        last, end = self._last_batch(view, application)
         if last > brings and not batch.is_replay:
             raise superseded(batch, self.url)
         # Delta would leave the statement out, too; but the look for drift would find the batch itself.
+        if last == brings:
+            refuse_other_record(
+                batch, (1, batch.batch_number), 1, place=self.url, elsewhere="the table was made again",
+                last_end=end,
+            )  # fmt: skip
         if last >= brings:
             return PartDelivery(number=part.number, rows=part.rows, documents=part.rows, repeated=part.rows)
         if batch.begins_anew and self._target.mode != "append":
-            self._number(view, application, empties)
+            self._number(view, batch, application, empties)
             view.run(f"DELETE FROM {self._target.table}", doing=f"empty {self.url}")  # noqa: S608 - a quoted name
         if part.rows:
-            self._number(view, application, brings)
+            self._number(view, batch, application, brings)
             self._bring(view, batch)
         return PartDelivery(number=part.number, rows=part.rows, documents=part.rows)
 
-    def _number(self, view: ChangesView, application: str, version: int) -> None:
+    def _number(self, view: ChangesView, batch: ProvenBatch, application: str, version: int) -> None:
         view.session.conf.set(f"{_DELTA}.write.txnVersion", str(version))
-        view.session.conf.set(f"{_DELTA}.commitInfo.userMetadata", f"{application} {version}")
+        note = f"{application} {version} {batch.up_to_snapshot_id}"
+        view.session.conf.set(f"{_DELTA}.commitInfo.userMetadata", note)
 
-    def _last_version(self, view: ChangesView, application: str) -> int:
-        """Of the last commit of ours; -1: there is none among the last ones of the table."""
+    def _last_batch(self, view: ChangesView, application: str) -> tuple[int, int | None]:
+        """Version and source snapshot of the last commit of ours; -1: there is none among the table's last ones."""
         query = f"DESCRIBE HISTORY {self._target.table} LIMIT {_MOST_COMMITS}"
-        notes = [str(row.userMetadata).rpartition(" ") for row in view.rows(query, doing=f"find {self.url}")]
-        return next((int(version) for owner, _, version in notes if owner == application), -1)
+        notes = [str(row.userMetadata).split(" ") for row in view.rows(query, doing=f"find {self.url}")]
+        ours = (note[1:] for note in notes if note[0] == application)
+        version, end = next(ours, ("-1", "None"))
+        return int(version), None if end == "None" else int(end)
