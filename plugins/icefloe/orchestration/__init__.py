@@ -5,6 +5,7 @@
 - `connections`: Airflow's connections as credentials
 - `telemetry`: metrics and lineage
 - `page`: the page in Airflow
+- `airflow_plugin`: registers it
 """
 
-__all__ = ["connections"]
+__all__ = ["airflow_plugin", "connections"]

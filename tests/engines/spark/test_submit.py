@@ -12,8 +12,7 @@ import pytest
 import icefloe
 from icefloe.batch.context.references import BatchReference
 from icefloe.batch.run_settings import Credentials
-from icefloe.engines.spark.master import configured_master
-from icefloe.engines.spark.submit import SparkSubmit, build_package_zip, refuse_pipeline
+from icefloe.engines.spark.submit import SparkSubmit, build_package_zip
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.flow import Phase
 from icefloe.pipeline.model import Pipeline
@@ -158,12 +157,19 @@ def test_without_spark_submit_the_sentence_names_the_other_engine(
         submit(tmp_path)
 
 
-def test_a_library_without_its_spark_applications_says_where_they_belong(tmp_path: Path) -> None:
-    pipeline, master = Pipeline.load(Workspace.create(tmp_path).pipeline(), environ={}), configured_master({})
-    refuse_pipeline(pipeline, master)
-    jobs = tmp_path / "spark_jobs"
-    with pytest.raises(TerminalError, match=rf"are not in {jobs}: put the folder spark_jobs .* or set engine: local$"):
-        refuse_pipeline(pipeline, master, jobs=jobs)
+def test_without_the_folder_of_applications_the_one_of_the_package_gets_the_phase(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("icefloe.engines.spark.submit._SPARK_JOBS", spark.folder / "spark_jobs")
+    spark.write(exit_code=0)
+    submit(spark.folder)
+    application, phase, plan_url = spark.arguments[-3:]
+    assert Path(application).is_relative_to(Path(icefloe.__file__).parent)
+    assert (Path(application).is_file(), phase, plan_url) == (
+        True,
+        "shuffle_write",
+        f"file://{spark.folder}/7/plan.json",
+    )
 
 
 def test_settings_that_no_job_starts_with_are_found_before_one_is_started(spark: FakeSpark) -> None:

@@ -41,6 +41,7 @@ _ASIDE: Final = re.compile(r"\s*at \S+\(|\s+at |\s*\.\.\. \d+ more|\d\d/\d\d/\d\
 """A line of a Java stack trace below its message, or what Spark says while it ends."""
 _PACKAGE: Final = Path(__file__).parents[2]
 _SPARK_JOBS: Final = Path(__file__).parents[4] / "spark_jobs"
+_OF_PACKAGE: Final = Path(__file__).parent / "application" / "phase_application.py"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,7 +111,7 @@ class SparkSubmit:
             *(part for key, value in self._conf().items() for part in ("--conf", f"{key}={value}")),
             "--name", f"icefloe {self.pipeline.name} {job}",
             *(() if py_files is None else ("--py-files", str(py_files))),
-            str(_SPARK_JOBS / f"{job}.py"), argument,
+            *_application(job), argument,
         ]  # fmt: skip
         if self._is_ended:
             raise TransientError(f"{job} was ended from outside before its Spark job began: run it again")
@@ -156,6 +157,12 @@ class SparkSubmit:
         return self._process.returncode, last_lines
 
 
+def _application(job: str) -> tuple[str, ...]:
+    """The file of an application: next to the plugins of a copied repository, otherwise the package's, with its job."""
+    copied = _SPARK_JOBS / f"{job}.py"
+    return (str(copied),) if copied.is_file() else (str(_OF_PACKAGE), job)
+
+
 def _spark_submit(environment: Mapping[str, str]) -> str:
     found = shutil.which("spark-submit", path=environment["PATH"])
     if found is None:
@@ -196,14 +203,8 @@ def build_package_zip(folder: Path) -> Path:
     return path
 
 
-def refuse_pipeline(pipeline: Pipeline, master: SparkMaster, *, jobs: Path = _SPARK_JOBS) -> None:
+def refuse_pipeline(pipeline: Pipeline, master: SparkMaster) -> None:
     """Stops a pipeline whose jobs could not begin here, or would write to their workers' own disks."""
-    if not jobs.is_dir():
-        raise TerminalError(
-            f"the Spark applications of icefloe are not in {jobs}: put the folder spark_jobs of its repository there, "
-            "next to plugins, or set engine: local",
-            path=str(jobs),
-        )
     for written in filter(None, pipeline.spark.conf.get("spark.archives", "").split(",")):
         path = written.strip().partition("#")[0].removeprefix("file://")
         if ":" not in path and not Path(path).is_file():
