@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.errors import NotBuiltError, TerminalError, UsageError
+from icefloe.errors import TerminalError, UsageError
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.pipeline_file import check_pipeline, find_pipeline, pipeline_paths
+from icefloe.pipeline.pipeline_file import find_pipeline, pipeline_paths
 
 
 def test_the_name_is_the_stem_unless_the_file_says_otherwise(write):
@@ -68,12 +68,3 @@ def test_a_folder_that_is_not_there_holds_no_pipeline(tmp_path):
     assert pipeline_paths(tmp_path / "none") == []
     with pytest.raises(UsageError, match=r"there are no \.yaml files in it"):
         find_pipeline("x", tmp_path / "none")
-
-
-def test_a_format_from_the_environment_is_refused_once_it_is_known(write):
-    pipeline = Pipeline.load(write(sink={"type": "files", "path": "s3://lake/changes", "format": "${FORMAT}"}))
-    check_pipeline(pipeline)
-    check_pipeline(pipeline.expanded({"FORMAT": "parquet"}))
-    with pytest.raises(NotBuiltError, match=r'flights.yaml:8: sink.format is "\$\{FORMAT\}", but') as caught:
-        check_pipeline(pipeline.expanded({"FORMAT": "jsonl"}))
-    assert (caught.value.key, caught.value.exit_code) == ("sink.format", 65)

@@ -9,6 +9,7 @@ import pytest
 from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.change_files import FilesDelivery
+from icefloe.sinks.file_form import FileForm
 from icefloe.sinks.sink import PartDelivery
 from icefloe.storage.location import open_store
 from icefloe.testing.conformance import SinkConformance
@@ -29,7 +30,7 @@ class SortedFiles(FilesDelivery):
 
 
 class OverFolders(SinkConformance):
-    form: ClassVar[dict[str, Any]] = {}
+    form: ClassVar[FileForm]
 
     @pytest.fixture(autouse=True)
     def _in_folder(self, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -51,4 +52,12 @@ class OverFolders(SinkConformance):
 
 
 class TestSorted(OverFolders):
-    form: ClassVar[dict[str, Any]] = {"order_by": ("number", "word")}
+    form = FileForm(order_by=("number", "word"))
+
+
+class TestSortedLinesOfEvents(OverFolders):
+    form = FileForm(order_by=("word",), format="jsonl", columns_as="debezium")
+
+
+class TestDelta(OverFolders):
+    form = FileForm(columns_as="delta")

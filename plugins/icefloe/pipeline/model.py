@@ -257,7 +257,7 @@ class Pipeline:
             "sink.type": sink.type,
             "sink.path": sink.path,
             "sink.format": sink.format,
-            **{f"sink.{key}": [*value] for key, value in sink.form.items() if isinstance(value, tuple)},
+            **{f"sink.{key}": [*value] if isinstance(value, tuple) else value for key, value in sink.form.items()},
             **{f"sink.{key}": value for key, value in sink.destination.items()},
         }
 

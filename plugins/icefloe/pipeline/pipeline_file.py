@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from icefloe.errors import NotBuiltError, TerminalError, UsageError
-from icefloe.pipeline.environment import has_reference
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.settings import OUR_SINKS, find_sink
 from icefloe.pipeline.url import place_parts, url_below
@@ -84,9 +83,10 @@ def check_pipeline(pipeline: Pipeline, table_location: str | None = None) -> Non
     with pipeline.with_lines():
         if sink.type != "files" and find_sink(sink.type) is None:
             advice = f"write one of {', '.join(OUR_SINKS)}, or install the package of the sink"
-            raise _not_built(pipeline, "type", f"a sink of this name is not built yet: {advice}")
-        if sink.format != "parquet" and (pipeline.is_expanded or not has_reference(sink.format)):
-            raise _not_built(pipeline, "format", "a format other than Parquet is not built yet: write parquet")
+            raise NotBuiltError(
+                f"sink.type is {json.dumps(sink.type)}, but a sink of this name is not built yet: {advice}",
+                key="sink.type",
+            )
         places = _places(pipeline, table_location) if pipeline.is_expanded else ()
         for one, other in permutations([(*place, place_parts(place[2])) for place in places], 2):
             if one[3][: len(other[3])] == other[3]:
@@ -95,11 +95,6 @@ def check_pipeline(pipeline: Pipeline, table_location: str | None = None) -> Non
                     "or Iceberg's removal of orphan files, would delete the other; give each a folder of its own, "
                     "neither inside the other", key=one[1] or other[1],
                 )  # fmt: skip
-
-
-def _not_built(pipeline: Pipeline, key: str, feature: str) -> NotBuiltError:
-    written = json.dumps(pipeline.file.data["sink"][key])
-    return NotBuiltError(f"sink.{key} is {written}, but {feature}", key=f"sink.{key}")
 
 
 def _places(pipeline: Pipeline, table_location: str | None) -> Iterator[tuple[str, str | None, str]]:

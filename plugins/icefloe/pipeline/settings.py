@@ -97,7 +97,7 @@ _EDITABLE: Final = frozenset(
 """Keys of sinks that say how to reach the destination, or help a batch that it refuses; so do all sizes and times."""
 
 
-PLAIN_FORM: Final[Mapping[str, Any]] = {"format": "parquet", "order_by": ()}
+PLAIN_FORM: Final[Mapping[str, Any]] = {"format": "parquet", "columns_as": "icefloe", "order_by": ()}
 """Keys of a files sink, with the values that tasks write by themselves."""
 
 
@@ -118,6 +118,7 @@ class SinkSettings:
     format: str = "parquet"
     conn_id: str | None = None
     target_file_bytes: int = 128 * 2**20
+    columns_as: str = "icefloe"
     order_by: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 

@@ -7,6 +7,8 @@ Tasks write changes to `ChangeFiles`. Another `Sink` gets the proven batch from 
 - `change_files`: the files that tasks write, and that readers of a files sink see, also of reduced batches
 - `manifest`: their claim, and the parts of each batch
 - `parquet_files`: row groups, and Parquet files of them
+- `file_form`: the columns of files, as Parquet or JSON lines
+- `events`: changes as events
 - `row_order`: the order of changes by columns
 - `json_texts`: columns as JSON texts, and back
 - `key_changes`: one operation for each key

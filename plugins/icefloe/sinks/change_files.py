@@ -1,7 +1,8 @@
 """Files of a batch, and the manifest that makes it whole."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -14,6 +15,7 @@ from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.documents import dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, named_columns
+from icefloe.sinks.file_form import FileForm
 from icefloe.sinks.manifest import (
     CLAIM,
     MANIFEST,
@@ -31,11 +33,8 @@ from icefloe.sinks.manifest import (
 )
 from icefloe.sinks.parquet_files import (
     GROUP_BYTES,
-    holds_same_rows,
-    parquet_schema,
     read_parquet,
     row_groups,
-    write_parquet_files,
 )
 from icefloe.sinks.row_order import RowOrder
 from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink
@@ -49,7 +48,7 @@ _MOST_FILE_BYTES: Final = 4 * 2**30
 """Size at which a file ends. Stores create at most 5 GB in one request, and a file is created in one request."""
 
 
-_PLAIN: Final[Mapping[str, Any]] = MappingProxyType({})
+_PLAIN: Final = FileForm()
 _REPLAY: Final = RowOrder(columns=(ChangeColumns.ORDINAL,), replays=True)
 _REPLAY_BYTES: Final = 1 << 28
 
@@ -62,10 +61,10 @@ class ChangeFiles:
 
     Args:
         target_file_bytes: begin another file of the same part above this size; None: above 4 GiB, the largest size.
-        form: fields of the manifest.
+        form: of the files.
     """
 
-    def __init__(self, store: Store, *, target_file_bytes: int | None = None, form: Mapping[str, Any] = _PLAIN) -> None:
+    def __init__(self, store: Store, *, target_file_bytes: int | None = None, form: FileForm = _PLAIN) -> None:
         self._store, self._form = store, form
         self._target_file_bytes = min(target_file_bytes or _MOST_FILE_BYTES, _MOST_FILE_BYTES)
 
@@ -101,7 +100,7 @@ class ChangeFiles:
         groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes))
         disks = local_folders()
         with task_folder("part", disks[number % len(disks)]) as folder:
-            files = write_parquet_files(folder, schema, groups, target_file_bytes=self._target_file_bytes)
+            files = self._form.write(folder, schema, groups, target_file_bytes=self._target_file_bytes)
             return dict(self._put(batch_number, number, place, file) for place, file in enumerate(files))
 
     def commit(
@@ -143,7 +142,7 @@ class ChangeFiles:
         number, sizes = summary.batch_number, self._sizes(summary.batch_number)
         checked = {each.number: file_damage(each.files, sizes) for each in messages if each.rows}
         damaged = {each: damage for each, damage in sorted(checked.items()) if damage is not None}
-        manifest = Manifest.of(summary, messages, columns, **self._form)
+        manifest = Manifest.of(summary, messages, columns, self._form)
         # Files of this run may be gone because it found another manifest before it was killed; see `commit`.
         if damaged and self.find(number) in (None, manifest):
             raise DamagedPartsError(
@@ -180,9 +179,9 @@ class ChangeFiles:
         numbers = (number_of_folder(folder) for folder, _, name in folders if name == MANIFEST)
         return sorted(number for number in numbers if number is not None)
 
-    def as_sink(self, form: Mapping[str, Any] = _PLAIN) -> Sink:
-        """The sink of batches that are staged in another folder; ``form`` has fields of the manifest."""
-        return FilesDelivery(self._store, target_file_bytes=self._target_file_bytes, form=form)
+    def as_sink(self, **form: Any) -> Sink:
+        """The sink of batches that are staged in another folder; ``form`` has fields of `FileForm`."""
+        return FilesDelivery(self._store, target_file_bytes=self._target_file_bytes, form=FileForm(**form))
 
     @property
     def owner(self) -> str | None:
@@ -247,12 +246,12 @@ class ChangeFiles:
         #   anything else    a file of an attempt that cut elsewhere, or a damaged one: take the next name
         taken = 0
         while True:
-            name = part_name(number, place, taken)
+            name = part_name(number, place, taken, suffix=self._form.format)
             key = f"{batch_prefix(batch_number)}/{name}"
             if self._store.create(key, file):
                 return name, file.stat().st_size
             stored_bytes = self._store.size(key)
-            if stored_bytes is not None and holds_same_rows(self._store, key, file):
+            if stored_bytes is not None and self._form.holds_same_rows(self._store, key, file):
                 return name, stored_bytes
             taken += 1
 
@@ -283,9 +282,10 @@ class FilesDelivery(ChangeFiles, Sink):
     keeps_written_columns: ClassVar[bool] = True
     finds_keys: ClassVar[bool] = False
 
-    def __init__(self, store: Store, *, target_file_bytes: int | None = None, form: Mapping[str, Any] = _PLAIN) -> None:
+    def __init__(self, store: Store, *, target_file_bytes: int | None = None, form: FileForm = _PLAIN) -> None:
         super().__init__(store, target_file_bytes=target_file_bytes, form=form)
-        self.order_by = tuple(form.get("order_by", ()))
+        self.order_by = form.order_by
+        self.keeps_updates = form.columns_as == "debezium"
 
     def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:  # noqa: ARG002
         """Create ``_icefloe.json``, unless it exists. There is no take-over: numbers of two origins would collide."""
@@ -294,6 +294,7 @@ class FilesDelivery(ChangeFiles, Sink):
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
         """Refuse another origin, and another batch of that number; see `ChangeFiles`."""
         self.claim(batch.origin, only_looks=True)
+        self._form.schema(batch.given_schema)
         if self.order_by:
             self.order(batch)
         after, up_to = batch.after_snapshot_id, batch.up_to_snapshot_id
@@ -313,7 +314,10 @@ class FilesDelivery(ChangeFiles, Sink):
                 yield batch.given_rows(rows)
 
         files = self.write(
-            batch_number=batch.batch_number, number=part.number, schema=batch.given_schema, changes=counted()
+            batch_number=batch.batch_number,
+            number=part.number,
+            schema=self._form.schema(batch.given_schema),
+            changes=self._form.rows(batch, counted()),
         )
         message = CommitMessage.of(part.number, counts, hash_sum=hash_sum, files=files)
         return PartDelivery(
@@ -349,7 +353,7 @@ class FilesDelivery(ChangeFiles, Sink):
 
     def read_back_as_written(
         self,
-        schema_of: SchemaOf,  # noqa: ARG002 - files have schemas of their own
+        schema_of: SchemaOf,
         *,
         first_batch: int = 0,
         keys: pa.RecordBatch | None = None,  # noqa: ARG002 - their columns may have had other names
@@ -358,19 +362,20 @@ class FilesDelivery(ChangeFiles, Sink):
         for number in self.whole_batches():
             if number >= first_batch:
                 manifest = self.manifest(number)
-                read = self._replayed if manifest.order_by and manifest.parts else self._rows
-                yield from read(number, manifest.parts)
+                read = partial(self._rows, manifest, schema_of)
+                yield from _replayed(read) if manifest.order_by else read()
 
-    def _rows(self, batch_number: int, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
-        for part in parts:
-            yield from self.read_part(batch_number, part)
-
-    def _replayed(self, batch_number: int, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
-        """The rows of sorted parts in the order of their steps."""
-        schema = parquet_schema(self._store, f"{batch_prefix(batch_number)}/{parts[0].names[0]}")
-        return _REPLAY.sorted(
-            lambda: _REPLAY.keyed(self._rows(batch_number, parts)), schema, memory_bytes=_REPLAY_BYTES
-        )
+    def _rows(self, manifest: Manifest, schema_of: SchemaOf) -> Iterator[pa.RecordBatch]:
+        number = manifest.batch.batch_number
+        for name in (name for part in manifest.parts for name in part.names):
+            yield from manifest.read(self._store, f"{batch_prefix(number)}/{name}", schema_of(number))
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _replayed(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Sorted rows in the order of their steps."""
+    for first in read():
+        return _REPLAY.sorted(lambda: _REPLAY.keyed(read()), first.schema, memory_bytes=_REPLAY_BYTES)
+    return iter(())

@@ -3,15 +3,23 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.changes.columns import ChangeType
-from icefloe.documents import LEFT_OUT_IF_EMPTY, Document, Hash128, SnapshotId, digest_of, dump_document, load_document
+from icefloe.documents import (
+    Document,
+    Hash128,
+    SnapshotId,
+    digest_of,
+    dump_document,
+    load_document,
+)
 from icefloe.errors import TransientError
 from icefloe.sinks.batch_to_deliver import Origin
+from icefloe.sinks.file_form import FileForm
 from icefloe.storage.store import Store, join_url
 from icefloe.units import natural
 
@@ -153,33 +161,29 @@ class Part(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest(Document):
+class Manifest(FileForm):
     """``_manifest.json``: written last; if it exists, the batch is whole.
 
     Attributes:
         columns: Iceberg's JSON of the delivered columns, with their field ids; empty: not known, as of a batch that
             delivers nothing.
-        order_by: columns by which the changes are sorted, from the first part to the last.
     """
 
-    version: Literal[1] = 1
-    format: Literal["parquet"] = "parquet"
-    order_by: Annotated[tuple[str, ...], LEFT_OUT_IF_EMPTY] = ()
     batch: BatchSummary
     columns: Mapping[str, object]
     parts: tuple[Part, ...]
 
     @classmethod
     def of(
-        cls, batch: BatchSummary, messages: Sequence[CommitMessage], columns: Mapping[str, object], **form: Any
+        cls, batch: BatchSummary, messages: Sequence[CommitMessage], columns: Mapping[str, object], form: FileForm
     ) -> "Manifest":
-        """The manifest of the parts that tasks with changes wrote, by number; ``form`` has its other fields."""
+        """The manifest of the parts that tasks with changes wrote, by number."""
         parts = tuple(
             Part(names=tuple(each.files), rows=each.rows, size_bytes=each.size_bytes, hash_sum=each.hash_sum)
             for each in sorted(messages, key=lambda each: each.number)
             if each.rows
         )
-        return cls(batch=batch, columns=dict(columns), parts=parts, **form)
+        return cls(batch=batch, columns=dict(columns), parts=parts, **asdict(form))
 
     @property
     def names(self) -> frozenset[str]:
@@ -206,13 +210,13 @@ def batch_prefix(batch_number: int) -> str:
     return f"batch={batch_number}"
 
 
-def part_name(number: int, place: int, taken: int = 0) -> str:
+def part_name(number: int, place: int, taken: int = 0, *, suffix: str = "parquet") -> str:
     """The name of a file of a task's part by its place, after other files took some names there.
 
     >>> part_name(7, 0), part_name(7, 1, 2)
     ('part-00007.parquet', 'part-00007-1.2.parquet')
     """
-    return f"part-{number:05d}{f'-{place}' if place else ''}{f'.{taken}' if taken else ''}.parquet"
+    return f"part-{number:05d}{f'-{place}' if place else ''}{f'.{taken}' if taken else ''}.{suffix}"
 
 
 def number_of_folder(name: str) -> int | None:

@@ -26,6 +26,7 @@ from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.errors import TerminalError
 from icefloe.shuffle.block_file import SpilledRows
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart, column_type, named_columns
+from icefloe.sinks.events import event_rows
 
 _BINARY: Final = pa.large_binary()
 _KEY: Final = pa.field("_key", _BINARY)
@@ -47,14 +48,16 @@ class RowOrder:
 
     Attributes:
         columns: dotted names.
+        keeps_updates: as in `Sink`.
         replays: True if both rows of an update may be far apart: all removed rows of a step come before all others.
     """
 
     columns: tuple[str, ...]
+    keeps_updates: bool = False
     replays: bool = False
 
     @classmethod
-    def of(cls, batch: ProvenBatch, columns: tuple[str, ...]) -> Self:
+    def of(cls, batch: ProvenBatch, columns: tuple[str, ...], *, keeps_updates: bool = False) -> Self:
         """The order of a batch by columns, then by identity, step, and deletes before updates before inserts.
 
         Raises:
@@ -69,7 +72,7 @@ class RowOrder:
                 "of a primitive type: correct it, or add it to columns",
                 key="sink.order_by",
             )
-        return cls(columns=(*columns, *batch.identity, ChangeColumns.ORDINAL))
+        return cls(columns=(*columns, *batch.identity, ChangeColumns.ORDINAL), keeps_updates=keeps_updates)
 
     def schema(self, rows: pa.Schema) -> pa.Schema:
         """The schema of rows with their keys in the last column."""
@@ -77,11 +80,22 @@ class RowOrder:
 
     def keyed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows with their keys."""
+        if self.keeps_updates:
+            yield from self._keyed_events(batches)
+            return
         for rows in filter(len, batches):
             ranks = ChangeColumns.weights(rows) if self.replays else _RANKS[ChangeColumns.types(rows)]
             values = [*named_columns(rows, self.columns), pa.array(ranks)]
             keys = pc.binary_join_element_wise(*map(_key_bytes, values), _END)
             yield pa.RecordBatch.from_arrays([*rows.columns, keys], schema=self.schema(rows.schema))
+
+    def _keyed_events(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        alone = replace(self, keeps_updates=False)
+        for events in event_rows(batches):
+            [rows] = alone.keyed([events.rows])
+            places, is_update = np.arange(len(rows)), (events.befores >= 0) & (events.afters >= 0)
+            places[events.befores[is_update]] = events.afters[is_update]
+            yield rows.set_column(rows.num_columns - 1, _KEY, keys_of(rows).take(pa.array(places)))
 
     def bounds(self, samples: Iterable[pa.RecordBatch], ranges: int) -> tuple[bytes, ...]:
         """The first keys of all ranges but the first one, so that each has about as many of these rows."""

@@ -106,6 +106,7 @@ class Sink(ABC):
         wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
         order_by: dotted names of columns; parts are then ranges of their values, each part sorted by them.
         purge_after: age in seconds at which upkeep purges marks; None: only `icefloe purge` does.
+        keeps_updates: True if both rows of an update stay next to each other, sorted by the one after it.
         shows_removed_rows: False if a log leaves out rows before updates, and shows of a deleted row its key alone.
     """
 
@@ -122,6 +123,7 @@ class Sink(ABC):
     purge_after: float | None = None
     shows_removed_rows: bool = True
     order_by: tuple[str, ...] = ()
+    keeps_updates: bool = False
 
     @property
     @abstractmethod
@@ -139,7 +141,7 @@ class Sink(ABC):
 
     def order(self, batch: ProvenBatch) -> RowOrder:
         """The order of a batch if there is ``order_by``; TerminalError if a column does not fit."""
-        return RowOrder.of(batch, self.order_by)
+        return RowOrder.of(batch, self.order_by, keeps_updates=self.keeps_updates)
 
     @abstractmethod
     def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:

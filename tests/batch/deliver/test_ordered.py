@@ -105,6 +105,21 @@ def test_a_run_that_is_killed_while_it_delivers_is_followed_by_one_with_the_same
     assert changes.equals(duckdb.sql("from changes order by value, id").to_arrow_table().cast(changes.schema))
 
 
+@pytest.mark.parametrize("columns_as", ["icefloe", "delta", "debezium"])
+def test_lines_that_a_killed_run_wrote_are_kept(lab: Ordered, columns_as: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(lab)
+    sink = {"format": "jsonl", "columns_as": columns_as}
+    with monkeypatch.context() as patched:
+        patched.setattr(DeliveryRecords, "create_part", dies_at(DeliveryRecords.create_part, nth=2, after=False))
+        assert lab.command("run", shuffle=RANGES, sink=sink).code == 130
+    before = {path: path.read_bytes() for path in lab.target.rglob("part-*")}
+    assert len(before) >= 3
+    done = lab.command("run", shuffle=RANGES, sink=sink)
+    assert done.code == 0, done.err
+    assert before.items() <= {path: path.read_bytes() for path in lab.target.rglob("part-*")}.items()
+    assert sorted(path.name for path in lab.target.rglob("part-*")) == sorted(lab.names(0))
+
+
 def dies_at(call: Callable[..., Any], *, nth: int, after: bool) -> Callable[..., Any]:
     """The call, in a process that dies before or after the nth one."""
     calls = count()

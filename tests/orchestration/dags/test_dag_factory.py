@@ -151,7 +151,7 @@ def test_any_text_makes_a_dag(tmp_path: Path, text: str) -> None:
     [
         ({"name": "flights__backfill"}, r"flights\_\_backfill"),
         ({"schedule": "every noon"}, "every noon"),
-        ({"sink": {"type": "files", "path": "s3://lake/x", "format": "jsonl"}}, "other than Parquet is not built yet"),
+        ({"sink": {"type": "files", "path": "s3://lake/x", "format": "orc"}}, "must be parquet or jsonl"),
     ],
 )
 def test_a_file_that_airflow_cannot_have_breaks_itself_only(tmp_path: Path, keys: dict[str, object], said: str) -> None:

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from icefloe.sinks.kafka.events import event_rows
+from icefloe.sinks.events import event_rows
 from icefloe.sinks.kafka.message_format import Encoder
 from sinks.kafka.staged_changes import Staged
 from sinks.kafka.test_message_format import format_of

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.changes.columns import ChangeColumns
-from icefloe.sinks.kafka.events import event_rows, fixed_types
+from icefloe.sinks.events import event_rows, fixed_types
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.message_format import Encoder, MessageFormat, RetainedChanges
 from sinks.kafka.staged_changes import Staged

@@ -107,7 +107,7 @@ class Places:
             yield None
             return
         if self.delivered_folder is not None:
-            opened = self.delivered_folder.as_sink(self.settings.pipeline.sink.form)
+            opened = self.delivered_folder.as_sink(**self.settings.pipeline.sink.form)
         else:
             opened = open_sink(
                 asdict(self.settings.pipeline.sink),

@@ -5,7 +5,6 @@
 - `kafka_clients`: the keys of ``sink``, clients, and their errors
 - `topics`: topics of the cluster
 - `topic_state`: the records of what is delivered, and their producer
-- `events`: changes as events
 - `message_format`: messages of events, and back from what the topic still holds
 - `schemas`: their schemas
 

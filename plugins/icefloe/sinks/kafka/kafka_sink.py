@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
-from icefloe.sinks.kafka.events import fixed_types
+from icefloe.sinks.events import fixed_types
 from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.message_format import Encoder, MessageFormat
 from icefloe.sinks.kafka.part_sender import PartSender

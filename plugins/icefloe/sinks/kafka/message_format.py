@@ -1,7 +1,7 @@
 """Messages by a sink's options, and back."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from time import time_ns
 from typing import Any, Final, TypeAlias
@@ -13,16 +13,17 @@ from confluent_kafka import Message
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths, column_type
-from icefloe.sinks.json_texts import TEXT, JsonForm, avro_name, object_texts, parser, row_texts
-from icefloe.sinks.kafka.events import (
+from icefloe.sinks.events import (
     BATCH_HEADER,
     SNAPSHOT_HEADER,
     EventRows,
     key_rows,
     key_schema,
+    operations,
     source_rows,
     widened,
 )
+from icefloe.sinks.json_texts import TEXT, JsonForm, avro_name, object_texts, parser, row_texts
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.schemas import AvroRegistry, AvroSchema, avro_schema, value_schema
 from icefloe.sinks.sink import SchemaOf
@@ -30,7 +31,6 @@ from icefloe.sinks.sink import SchemaOf
 _NOTHING: Final = pa.scalar(None, TEXT)
 _NULL: Final = "null"
 _Texts: TypeAlias = pa.Array | str
-_OPERATIONS: Final[Mapping[int, str]] = {ChangeType.INSERT: "c", ChangeType.DELETE: "d", ChangeType.UPDATE_AFTER: "u"}
 
 
 class MessageFormat:
@@ -127,8 +127,7 @@ class Encoder:
     def _events(self, events: EventRows) -> pa.Array:
         images = row_texts(self._batch.shown_rows(events.rows), self._form)
         sources = row_texts(source_rows(self._batch, events.rows), self._form).take(pa.array(events.positions))
-        kinds = ["r" if self._batch.is_load else _OPERATIONS.get(kind, "") for kind in ChangeType]
-        operations = pa.array([f'"{each}"' for each in kinds], TEXT)
+        kinds = pa.array([f'"{each}"' for each in operations(self._batch)], TEXT)
         number, orders = f'"{self._batch.batch_number}"', pa.array(events.orders).cast(TEXT)
         transactions = object_texts(
             [("id", number), ("total_order", orders), ("data_collection_order", orders)], len(orders)
@@ -136,7 +135,7 @@ class Encoder:
         before, after = (
             pc.fill_null(images.take(pa.array(each, mask=each < 0)), _NULL) for each in (events.befores, events.afters)
         )
-        return _envelopes(before, after, sources, operations.take(pa.array(events.kinds)), transactions)
+        return _envelopes(before, after, sources, kinds.take(pa.array(events.kinds)), transactions)
 
     def _rows(self, events: EventRows) -> pa.Array:
         rows = events.rows.take(pa.array(events.positions))

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
-from icefloe.sinks.kafka.events import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, EventRows, event_rows
+from icefloe.sinks.events import BATCH_HEADER, PIPELINE_HEADER, SNAPSHOT_HEADER, EventRows, event_rows
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.message_format import Encoder
 from icefloe.sinks.kafka.topic_state import (

@@ -18,8 +18,8 @@ from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError, one_line
 from icefloe.pipeline.url import is_address
 from icefloe.sinks.batch_to_deliver import ProvenBatch
+from icefloe.sinks.events import source_schema
 from icefloe.sinks.json_texts import avro_name, is_binary_type, is_text_type
-from icefloe.sinks.kafka.events import source_schema
 
 _TIMES: Final[Mapping[str, str]] = {
     "date32[day]": "Date",

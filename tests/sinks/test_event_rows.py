@@ -1,7 +1,7 @@
 import pytest
 
-from icefloe.sinks.kafka import events as module
-from icefloe.sinks.kafka.events import event_rows
+from icefloe.sinks import events as module
+from icefloe.sinks.events import event_rows
 from sinks.kafka.staged_changes import Staged
 
 PAIRS = [("INSERT", 0, "x"), ("UPDATE_BEFORE", 1, "a"), ("UPDATE_AFTER", 1, "b"), ("UPDATE_BEFORE", 1, "b"),

@@ -94,6 +94,11 @@ def event_rows(batches: Iterable[pa.RecordBatch], *, skip_rows: int = 0, rows_be
             first_row += stop
 
 
+def operations(batch: ProvenBatch) -> list[str]:
+    """Debezium's ``op`` of an event, by `ChangeType`."""
+    return ["r"] * len(ChangeType) if batch.is_load else ["c", "d", "u", "u"]
+
+
 def key_schema(batch: ProvenBatch) -> pa.Schema:
     """Names and types of a key's columns; empty if rows have no identity."""
     # 64-bit integers and doubles: a widened column must not change the bytes of a key, which decide on its partition.

@@ -1,0 +1,141 @@
+"""Every form of files says all that the changes say, and readers that we did not write read it."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from icefloe.changes.columns import ChangeColumns
+from icefloe.errors import TerminalError
+from icefloe.sinks.change_files import FilesDelivery
+from icefloe.sinks.file_form import FileForm
+from icefloe.storage.location import open_store
+from icefloe.testing.processes import DeliveringProcess
+from icefloe.testing.staged_history import StagedHistory
+
+FORMATS = ["parquet", "jsonl"]
+SHAPES = ["icefloe", "delta", "debezium"]
+WORDS: list[str | None] = ["é", 'quote" and \\', "line\nbreak", "\u2028", "", None, "null", "😀", "\x00"]
+
+
+@pytest.fixture
+def history() -> StagedHistory:
+    return StagedHistory()
+
+
+def sink(folder: Path, **form: Any) -> FilesDelivery:
+    return FilesDelivery(open_store(folder.as_uri()), form=FileForm(**form))
+
+
+def deliver(folder: Path, history: StagedHistory, **form: Any) -> None:
+    """A load, then a batch with every kind of change in two steps."""
+    load = history.load({key: {"word": WORDS[key % len(WORDS)], "number": key} for key in range(18)})
+    batch = history.change(
+        {0: {"word": "new", "number": None}, 1: None, 30: {"word": "added", "number": 1}},
+        {0: {"word": "newer", "number": 5}, 2: None, 31: {"word": None, "number": None}},
+    )
+    opener = lambda _calls: sink(folder, **form)  # noqa: E731
+    DeliveringProcess(opener).run(*load, batch, claims=True)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_changes_are_read_back(tmp_path: Path, history: StagedHistory, format_: str, shape: str) -> None:
+    deliver(tmp_path, history, format=format_, columns_as=shape)
+    schema = ChangeColumns.schema(history.schema, with_batch=True)
+    found = [
+        row for batch in sink(tmp_path, format=format_, columns_as=shape).read_back(schema) for row in batch.to_pylist()
+    ]
+    order = partial(sorted, key=lambda row: (row["_batch"], row["id"], row["_change_ordinal"]))
+    assert order(found) == order(history.changes)
+
+
+def files(folder: Path, batch: int) -> list[Path]:
+    manifest = json.loads((folder / f"batch={batch}/_manifest.json").read_text())
+    return [folder / f"batch={batch}" / name for part in manifest["parts"] for name in part["names"]]
+
+
+def test_pandas_and_duckdb_read_lines(tmp_path: Path, history: StagedHistory) -> None:
+    deliver(tmp_path, history, format="jsonl")
+    found = pd.concat(pd.read_json(path, lines=True, dtype={"word": object}) for path in files(tmp_path, 0))
+    words = dict(zip(found["id"], found["word"].where(found["word"].notna(), None), strict=True))
+    assert words == {key: WORDS[key % len(WORDS)] for key in range(18)}
+    names = [str(path) for path in files(tmp_path, 1)]
+    rows = duckdb.sql(f"select * from read_json({names}, format='newline_delimited')").to_arrow_table()
+    assert sorted(rows["_change_type"].to_pylist()) == sorted(
+        each["_change_type"] for each in history.changes if each["_batch"] == 1
+    )
+    assert {int(each) for each in rows["_commit_snapshot_id"].to_pylist()} == {
+        each["_commit_snapshot_id"] for each in history.changes if each["_batch"] == 1
+    }
+
+
+def test_columns_as_delta_has_its_change_data_feed(tmp_path: Path, history: StagedHistory) -> None:
+    deliver(tmp_path, history, columns_as="delta")
+    changes = pa.concat_tables(pq.ParquetFile(path).read() for path in files(tmp_path, 1))
+    assert changes.column_names == [
+        "id", "word", "number", "_change_type", "_commit_version", "_commit_timestamp", "_commit_snapshot_id",
+    ]  # fmt: skip
+    # As readers of Delta replay its feed: the last change of each key by version.
+    last = duckdb.sql(
+        "from changes where _change_type <> 'update_preimage'"
+        " qualify row_number() over (partition by id order by _commit_version desc) = 1 order by id"
+    ).fetchall()
+    assert [(row[0], row[1], row[3]) for row in last] == [
+        (0, "newer", "update_postimage"), (1, WORDS[1], "delete"), (2, WORDS[2], "delete"), (30, "added", "insert"),
+        (31, None, "insert"),
+    ]  # fmt: skip
+    versions = sorted(set(changes["_commit_version"].to_pylist()))
+    assert versions == [1 << 32, (1 << 32) + 1]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_columns_as_debezium_has_an_event_for_each_change(tmp_path: Path, history: StagedHistory, format_: str) -> None:
+    deliver(tmp_path, history, columns_as="debezium", format=format_)
+    events = [*_events(tmp_path, 0, format_), *_events(tmp_path, 1, format_)]
+    state: dict[int, Any] = {}
+    for event in sorted(events, key=lambda each: (each["source"]["batch"], each["source"]["ordinal"])):
+        before, after = event["before"], event["after"]
+        assert (event["op"] in "cr", event["op"] == "d") == (before is None, after is None)
+        if before is not None:
+            assert state.pop(before["id"]) == before
+        if after is not None:
+            state[after["id"]] = after
+    assert state == {key: {**row, "id": key} for key, row in history.rows.items()}
+    assert {event["op"] for event in events} == {"r", "c", "u", "d"}
+    assert all(isinstance(event["source"]["snapshot_id"], str) for event in events)
+
+
+def _events(folder: Path, batch: int, format_: str) -> Iterator[dict[str, Any]]:
+    for path in files(folder, batch):
+        if format_ == "parquet":
+            yield from ds.dataset(path).to_table().to_pylist()
+        else:
+            yield from map(json.loads, path.read_text().split("\n")[:-1])
+
+
+def test_a_table_with_a_column_of_delta_is_refused(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("_commit_version", pa.int64())])
+    history = StagedHistory(schema=schema)
+    [load] = history.load({1: {"_commit_version": 1}})
+    with pytest.raises(TerminalError, match=r"column _commit_version, and so has columns_as: delta"):
+        sink(tmp_path, columns_as="delta").begin(load.batch)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_lines_that_are_damaged_are_an_error_in_words(tmp_path: Path, history: StagedHistory, damage: str) -> None:
+    deliver(tmp_path, history, format="jsonl")
+    [path, *_] = files(tmp_path, 0)
+    data = path.read_bytes()
+    path.write_bytes(data[:-5] if damage == "cut" else data.replace(b'"id":', b'"id";'))
+    schema = ChangeColumns.schema(history.schema, with_batch=True)
+    with pytest.raises(TerminalError, match="is damaged"):
+        list(sink(tmp_path, format="jsonl").read_back(schema))
