@@ -60,6 +60,7 @@ KEYED = {"identifier_columns": ["id"]}
         (DATABASE, {"sink": {**DATABASE, "url": "postgresql://other/lake"}}, []),
         (VIEW, {"sink": {**VIEW, "mode": "merge"}}, ["sink.mode"]),
         (VIEW, {"sink": {**VIEW, "table": "lake.others"}}, ["sink.table"]),
+        (SEARCH, {"sink": {**SEARCH, "purge_after": "30d"}}, []),
     ],
 )
 def test_edits_that_change_the_result_are_seen_with_both_values_and_no_others(write, sink, keys, changed):

@@ -92,7 +92,8 @@ class SparkSettings:
 
 _EDITABLE: Final = frozenset(
     {"url", "catalog", "bootstrap_servers", "schema_registry", "dead_letters", "duplicates", "limit", "shards",
-     "replicas", "settings", "partitions", "replication_factor", "topic_settings", "transaction_rows", "statement"}
+     "replicas", "settings", "partitions", "replication_factor", "topic_settings", "transaction_rows", "statement",
+     "purge_after"}
 )  # fmt: skip
 """Keys of sinks that say how to reach the destination, or help a batch that it refuses; so do all sizes and times."""
 
