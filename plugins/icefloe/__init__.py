@@ -6,7 +6,7 @@ The house from the top; a room imports only rooms below it (docs/developers/arch
 - `cli`: the command ``icefloe``
 - `api`: `read_changes` and `read_changed_partitions`, for Python
 - `spark`: changes as a DataFrame of Spark
-- `testing`: the tests that a sink of another package must pass
+- `testing`: the tests that a sink or store of another package must pass
 - `engines`: one batch from plan to cleanup, in threads or on Spark
 - `batch`: the work on one batch
 - `sinks`: destinations of changes

@@ -13,6 +13,7 @@ from support.missing import missing
 from support.servers.azurite import Azurite
 from support.servers.cluster_place import ClusterPlace, WorkerEnvironment
 from support.servers.dynamodb import Dynamodb
+from support.servers.hdfs import Hdfs
 from support.servers.postgresql import Postgresql
 from support.servers.rest_catalog import RestCatalog
 from support.servers.spark_cluster import SparkCluster
@@ -52,6 +53,13 @@ def rest_catalog(tmp_path_factory: pytest.TempPathFactory, versitygw: Versitygw)
     """A REST catalog with its warehouse in the bucket ``lake``."""
     folder = tmp_path_factory.mktemp("rest_catalog")
     with or_skip(RestCatalog(folder=folder, warehouse=f"s3://{LAKE}/warehouse", store=versitygw)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    """HDFS without any file."""
+    with or_skip(Hdfs(folder=tmp_path_factory.mktemp("hdfs"))) as server:
         yield server
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from botocore.session import Session
 
-from storage.contract import Behind, Memory
+from icefloe.testing import Behind
+from storage.contract import Memory
 
 CHUNK = 350 * 2**10
 

@@ -17,7 +17,8 @@ from icefloe.storage.object_store import ObjectStore
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import coalesce_ranges, cut_ranges
 from icefloe.storage.store_errors import StorePlace
-from storage.contract import Behind, Memory, StoreContract
+from icefloe.testing import Behind
+from storage.contract import Memory, StoreContract
 from support.missing import missing
 
 

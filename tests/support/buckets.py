@@ -3,7 +3,7 @@
 import obstore
 from obstore.store import ObjectStore
 
-from storage.contract import Behind
+from icefloe.testing import Behind
 
 __all__ = ["Bucket"]
 

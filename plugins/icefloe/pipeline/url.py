@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import unquote
 
-from icefloe.storage.store import one_store
+from icefloe.storage.store import Store, one_store
 
 __all__ = ["is_address", "url_below"]
 
@@ -46,7 +46,9 @@ def url_fault(text: str, *, allow_dynamodb: bool = False) -> str | None:
     match = _URL.fullmatch(text)
     host = "" if match is None else match[3] or ""
     is_whole = not text.startswith("abfs") or "@" not in host or _ACCOUNT.search(host) is not None
-    return _place_fault(text, SCHEMES, is_usable=is_whole)
+    scheme = "" if match is None else match[1]
+    is_of_package = scheme not in SCHEMES and Store.of_package(scheme) is not None
+    return _place_fault(text, (*SCHEMES, scheme) if is_of_package else SCHEMES, is_usable=is_whole)
 
 
 def table_fault(text: str) -> str | None:

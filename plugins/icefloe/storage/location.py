@@ -118,10 +118,11 @@ def store_time(store: Store) -> datetime:
     return times[0]
 
 
-_URL: Final = re.compile(r"(file|memory|s3|gs|abfss?|dynamodb)://([^/]*)(/.*)?")
+_URL: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/]*)(/.*)?")
+_OURS: Final = frozenset({"file", "memory", "s3", "gs", "abfs", "abfss", "dynamodb"})
 _EXPECTED: Final = (
     "expected file:///folder, s3://bucket/folder, gs://bucket/folder or "
-    "abfss://container@account.dfs.core.windows.net/folder"
+    "abfss://container@account.dfs.core.windows.net/folder, or the scheme of an installed package"
 )
 _TABLE_ITSELF: Final = "dynamodb://"
 """Begins the place of items that coordinate no object store. It lacks the table's name: a restored one has another."""
@@ -146,21 +147,24 @@ def open_store(
 
     Args:
         url: ``file:///folder`` (percent-encoded or not, but a ``%`` must be ``%25``), ``memory://NAME`` (this process
-            only, shared by name), ``s3://``, ``gs://``, ``abfs://``, ``abfss://`` and ``dynamodb://TABLE``.
+            only, shared by name), ``s3://``, ``gs://``, ``abfs://``, ``abfss://`` and ``dynamodb://TABLE``; others by
+            the entry point ``icefloe.stores`` of a package, which is called as ``open(root_url, options=...,
+            patience=...)``.
         options: credentials, endpoint and client settings, as obstore names them; never shown. Missing ones come from
             the environment and the machine's identity. ``coordination`` names the table of DynamoDB in which values
             are created, ``dynamodb_region`` and the like open it.
         patience: seconds until a silent remote store is given up; None: the environment's setting.
     """
     match = _URL.fullmatch(url)
-    if match is None:
+    package = None if match is None or match[1] in _OURS else Store.of_package(match[1])
+    if match is None or (package is None and match[1] not in _OURS):
         raise TerminalError(f"{_shown(url)} is not the URL of a store: {_EXPECTED}")
     scheme, authority, path = match[1], match[2], (match[3] or "/")[1:].removesuffix("/")
     if scheme == "file":
         if authority not in ("", "localhost") or match[3] is None:
             raise TerminalError(f"{_shown(url)} names no absolute folder: write file:///folder, with three slashes")
         return _local(re.sub("/+", "/", path).strip("/"), requests)
-    if not authority or ":" in authority or ("@" in authority and not scheme.startswith("abfs")):
+    if not authority or (":" in authority and package is None) or ("@" in authority and not scheme.startswith("abfs")):
         raise TerminalError(
             f"{_shown(url)} must name a bucket or container after {scheme}:// and hold no credentials: {_EXPECTED}"
         )
@@ -174,6 +178,9 @@ def open_store(
     if scheme == "memory":
         place_of_memory, objects = StorePlace(url=root_url, is_local=True), _memory_root(authority)
         root = ObjectStore(place_of_memory, lambda: objects, requests)
+    elif package is not None:
+        hide(options := without_coordination(given))
+        root = package.load()(root_url, options=options, patience=patience)
     else:
         root = _remote(root_url, without_coordination(given), requests, patience)
     if coordination := given.get(COORDINATION):

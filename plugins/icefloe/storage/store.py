@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Final, Self
 
@@ -218,6 +219,11 @@ class Store(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
+
+    @staticmethod
+    def of_package(scheme: str) -> EntryPoint | None:
+        """The entry point ``icefloe.stores`` for URLs of a scheme; None: no installed package has one."""
+        return next(iter(entry_points(group="icefloe.stores", name=scheme)), None)
 
     @property
     @abstractmethod
