@@ -89,6 +89,22 @@ def test_a_load_takes_columns_by_name_and_sets_others_aside(table: Table) -> Non
     assert fields == {1: 5, 2: 1, 3: 3, 4: 4}
 
 
+def test_a_column_that_was_dropped_before_a_load_makes_room_for_a_later_one_of_its_name(table: Table) -> None:
+    transaction = Transaction(table)
+    first = pa.schema([("id", pa.int64()), ("at", pa.struct([("x", pa.int32())]))])
+    fields = evolve(transaction, first, {"id": 1, "at": 2, "at.x": 3}, {}, place="the target")
+    fields = evolve(transaction, first.remove(1), {"id": 1}, fields, is_anew=True, place="the target")
+    later = pa.schema([("id", pa.int64()), ("at", pa.string())])
+    fields = evolve(transaction, later, {"id": 1, "at": 9}, fields, place="the target")
+    schema = transaction.table_metadata.schema()
+    aside = schema.find_field("at_2")
+    assert (schema.column_names, aside.field_type.is_struct) == (["id", "at_2.x", "at_2", "at"], True)
+    assert {source: target for source, target in fields.items() if source > 0} == {
+        1: 1,
+        9: schema.find_field("at").field_id,
+    }
+
+
 def test_a_column_gets_wider_and_never_narrower(table: Table) -> None:
     narrow, wide = (pa.schema([("n", kind)]) for kind in (pa.int32(), pa.int64()))
     assert evolved(table, (narrow, {"n": 1}), (wide, {"n": 1}), (narrow, {"n": 1}))[0] == {"n": "long"}

@@ -253,11 +253,9 @@ class TableSink(Sink):
 
     def _evolved(self, transaction: Transaction, batch: ProvenBatch, token: Token) -> dict[int, int]:
         is_late = token.last is not None and token.last.order >= (token.generation, batch.batch_number)
-        # A load takes columns by name: the source may have been made again, with other ids.
         is_anew = batch.begins_anew and not is_late
         before, columns = _names(transaction), optional(self._columns(batch))
-        fields = {} if is_anew else token.fields
-        found = evolve(transaction, columns, batch.field_ids, fields, is_anew=is_anew, place=self.url)
+        found = evolve(transaction, columns, batch.field_ids, token.fields, is_anew=is_anew, place=self.url)
         if is_late and (changed := sorted(name for name, _ in _names(transaction) - before)):
             # The columns of a later batch stay.
             raise TerminalError(

@@ -39,14 +39,16 @@ def evolve(
         columns: of the rows, with the names that the source has now.
         field_ids: of the source by dotted name; empty: columns are taken by name.
         fields: ids of the target's columns by field id of the source, as recorded.
-        is_anew: True if a column of another type steps aside, as one that was dropped does.
+        is_anew: True if columns are taken by name, because the source may have been made again, with other ids. One of
+            another type steps aside, as one that was dropped does.
 
     Returns:
-        ``fields`` after the change.
+        ``fields`` after the change. Columns that a source before left have no id of the source, but a negative number.
     """
     try:
         # Not without a rename: PyIceberg adds an empty schema once more, and a server refuses that.
-        if renames := [*_renames(transaction.table_metadata.schema().as_struct(), field_ids, fields)]:
+        struct = transaction.table_metadata.schema().as_struct()
+        if renames := [] if is_anew else [*_renames(struct, field_ids, fields)]:
             with transaction.update_schema() as update:
                 for path, name in renames:
                     update.rename_column(path, name)
@@ -62,7 +64,9 @@ def evolve(
             f"the columns of {place} do not fit the columns of the source: {one_line(cause)}; change it there, or "
             "name another sink.table"
         ) from cause
-    return {**fields, **_ids(transaction.table_metadata.schema(), field_ids)}
+    found = _ids(transaction.table_metadata.schema(), field_ids)
+    left = {-each: each for each in fields.values() if each not in found.values()}
+    return {**(left if is_anew else fields), **found}
 
 
 def _renames(
