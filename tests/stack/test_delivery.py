@@ -90,6 +90,7 @@ def test_airflow_lets_nobody_in_without_the_password_of_env(running: Running) ->
     assert {dag["dag_id"]: dag["is_paused"] for dag in dags} == {
         "flights_changes": False,
         "flights_changes__backfill": False,
+        "icefloe_upkeep": False,
     }
 
 
