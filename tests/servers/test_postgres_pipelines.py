@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 
+from icefloe.sinks.postgres.postgres_sink import PostgresSink
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
 from support.servers.planted_secrets import files_with
@@ -77,6 +79,22 @@ def test_a_table_follows_a_table_and_is_verified(shop: Shop, postgresql: Postgre
     assert icefloe("reset", "flights", "--yes").code == 0
     shop.run()
     assert (shop.rows(), icefloe("verify", "flights").code) == ([(1, "B6")], 0)
+
+
+def test_a_batch_that_comes_while_rows_are_read_is_no_difference(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.run()
+    read, came = PostgresSink.read_range, list[bool]()
+
+    def after_a_batch(sink: PostgresSink, *given: Any, **named: Any) -> Iterator[pa.RecordBatch]:
+        if not came:
+            came.append(True)
+            shop.flights.lake.replace_carrier(1, "B6")
+            shop.run()
+        return read(sink, *given, **named)
+
+    monkeypatch.setattr(PostgresSink, "read_range", after_a_batch)
+    verified = icefloe("verify", "flights")
+    assert (verified.code, came) == (0, [True]), verified.err
 
 
 def test_batches_are_delivered_once_more_into_another_table(shop: Shop) -> None:
