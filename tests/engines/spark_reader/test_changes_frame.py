@@ -15,6 +15,7 @@ from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.spark import read_changes as spark_changes
 from icefloe.spark import register
 from support.pipelines.workshop import Workshop
+from support.spark.java_writers import JavaWriters
 from support.spark.row_counts import CHANGE_COLUMNS, Row, typed_changes_of
 from support.spark.spark_lab import SparkLab
 
@@ -71,6 +72,41 @@ def test_rows_that_were_added_are_not_shuffled(spark_lab: SparkLab, workshop: Wo
 def test_an_empty_range_has_no_rows(spark_lab: SparkLab, workshop: Workshop) -> None:
     *_, head = workshop.snapshot_ids()
     assert agreed(spark_lab, workshop.table.refresh(), head) == Counter()
+
+
+def test_vectors_row_ids_and_columns_that_change_are_read_alike(spark_lab: SparkLab) -> None:
+    table = spark_lab.create_table(
+        "reader_vectors",
+        "id bigint, word string",
+        format_version=3,
+        mode="merge-on-read",
+        partitioned_by="bucket(2, id)",
+    )
+    table.sql("INSERT INTO {table} SELECT id, concat('w', id) FROM range(40)")
+    table.sql("UPDATE {table} SET word = 'x' WHERE id % 7 = 0")
+    table.sql("ALTER TABLE {table} RENAME COLUMN word TO text")
+    table.sql("ALTER TABLE {table} ADD COLUMN word bigint")
+    table.sql("DELETE FROM {table} WHERE id % 5 = 0")
+    table.sql("INSERT INTO {table} VALUES (7, 'again', 1), (41, NULL, NULL)")
+    first = table.snapshot_ids()[0]
+    by_row_id = agreed(spark_lab, table.load(), first)
+    assert "UPDATE_AFTER" in {row[0] for row in by_row_id}
+    for options in (BY_ID, {"changes": "net"}, {"commit_groups": "split"}, {"columns": ["word"], "filter": "id > 3"}):
+        assert agreed(spark_lab, table.load(), first, **options)
+
+
+def test_equality_deletes_of_one_commit_are_read_alike(spark_lab: SparkLab) -> None:
+    table = spark_lab.create_table("reader_equality", "id bigint, word string", identifier_fields=())
+    java = JavaWriters(table)
+    java.append(java.data_files([(number, "a") for number in range(9)]))
+    with java.transaction() as transaction:
+        [newer] = java.data_files([(1, "b"), (20, "b")])
+        transaction.row_delta(rows=[newer], deletes=java.equality_deletes(["id"], [(1,), (2,), (None,)]))
+        transaction.row_delta(deletes=java.equality_deletes(["id"], [(20,), (3,)]))
+    first = table.snapshot_ids()[0]
+    for groups in ("fuse", "split"):
+        assert agreed(spark_lab, table.load(), first, commit_groups=groups, **BY_ID)
+    assert agreed(spark_lab, table.load(), first)
 
 
 def test_a_data_source_gives_the_same(spark_lab: SparkLab, workshop: Workshop) -> None:
