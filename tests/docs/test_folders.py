@@ -21,7 +21,7 @@ EXTENSIONS = r"(json|parquet|data|index|moves|void)"
 
 def patterns(block: Block) -> set[str]:
     """Each file of a block as a regular expression for the end of its path."""
-    text = re.sub(r"(\S+)\.data\|\.index", r"\1.data \1.index", block.text)
+    text = re.sub(r"(\S+)(\.\w+)\|(\.\S+)", r"\1\2 \1\3", block.text)
     words = re.findall(r"[^\s,]+", re.sub(r"<(sink )?path>/", "", text))
     files = [word for word in words if re.search(rf"\.{EXTENSIONS}$|\.\.\.$|<generation>$", word)]
     return {pattern(word) for word in files}
@@ -53,6 +53,7 @@ def test_files_and_folders_are_those_that_runs_leave(flights: Flights) -> None:
     up_to = RequestedRange(up_to_snapshot_id=flights.lake.current_snapshot_id())
     found += flights.files_before_cleanup("flights", up_to, is_damaged=False)
     found += [error_key("shuffle_write", "0a1b"), begun_key(), delivery_key(0), delivery_key(None)]
+    found += ["deliveries/bounds.json", "0a1b/00000.json", "0a1b/00000.0a1b.data"]
 
     for block in claimed(Kind.FOLDERS):
         documented = patterns(block)

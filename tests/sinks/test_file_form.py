@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -139,3 +141,30 @@ def test_lines_that_are_damaged_are_an_error_in_words(tmp_path: Path, history: S
     schema = ChangeColumns.schema(history.schema, with_batch=True)
     with pytest.raises(TerminalError, match="is damaged"):
         list(sink(tmp_path, format="jsonl").read_back(schema))
+
+
+def test_an_event_without_a_row_before_is_still_an_update(tmp_path: Path, history: StagedHistory) -> None:
+    load = history.load({1: {"word": "a"}})
+    batch = history.change({1: {"word": "b"}})
+    staged = batch.parts[0]
+    rows = pa.Table.from_batches(staged.read())
+    after = rows.filter(pc.not_equal(rows["_change_type"], "UPDATE_BEFORE"))
+    reduced = replace(batch, parts=(replace(staged, read=lambda: iter(after.to_batches())),))
+    counts = {"update_after": 1}
+    reduced = replace(reduced, batch=replace(batch.batch, changes="upsert", counts=counts, rows=1))
+    opener = lambda _calls: sink(tmp_path, columns_as="debezium")  # noqa: E731
+    DeliveringProcess(opener).run(*load, reduced, claims=True)
+    found = sink(tmp_path, columns_as="debezium").read_back(ChangeColumns.schema(history.schema, with_batch=True))
+    assert [row["_change_type"] for each in found for row in each.to_pylist()] == ["INSERT", "UPDATE_AFTER"]
+
+
+def test_a_batch_with_fewer_changes_than_were_proven_is_not_delivered(tmp_path: Path, history: StagedHistory) -> None:
+    [load] = history.load({key: {"word": "a"} for key in range(9)})
+    files_ = sink(tmp_path, order_by=("word",))
+    files_.claim(load.batch.origin)
+    begun = files_.begin(load.batch)
+    deliveries = [files_.deliver(load.batch, begun, part) for part in load.parts]
+    with pytest.raises(TerminalError, match=r"'insert': 9\}\), but \{'insert': 6, .* were written"):
+        files_.finish(load.batch, begun, deliveries[1:])
+    assert not list(tmp_path.rglob("_manifest.json"))
+    files_.finish(load.batch, begun, deliveries)

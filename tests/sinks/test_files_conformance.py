@@ -59,5 +59,5 @@ class TestSortedLinesOfEvents(OverFolders):
     form = FileForm(order_by=("word",), format="jsonl", columns_as="debezium")
 
 
-class TestDelta(OverFolders):
-    form = FileForm(columns_as="delta")
+class TestLinesOfDelta(OverFolders):
+    form = FileForm(columns_as="delta", format="jsonl")

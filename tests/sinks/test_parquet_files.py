@@ -135,3 +135,13 @@ def test_a_group_is_forgotten_before_the_next_one_is_made(folder):
 
     write_parquet_files(folder, SCHEMA, one_by_one(), target_file_bytes=None)
     assert len(last) == 4
+
+
+def test_a_sample_has_the_named_columns_of_a_few_row_groups(tmp_path):
+    rows = pa.table({"a": range(100), "at": [{"x": number, "y": 0} for number in range(100)], "b": range(100)})
+    pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=5)
+    store = open_store(tmp_path.as_uri())
+    found = pa.Table.from_batches(read_parquet(store, "rows.parquet", sampled=["a", "at.x"]))
+    assert found.column_names == ["a", "at"]
+    assert found["at"].type.names == ["x"]
+    assert found["a"].to_pylist()[::5] == [0, 25, 50, 75]

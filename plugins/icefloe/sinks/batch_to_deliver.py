@@ -135,6 +135,8 @@ class ProvenBatch:
 class StagedPart:
     """A part of a proven batch. All changes of one key are in one part, in the order of their ordinals.
 
+    That is: unless the sink has an order of its own (``order_by``).
+
     An insert-only batch is not shuffled: a key that two files insert may be in two parts.
 
     Attributes:

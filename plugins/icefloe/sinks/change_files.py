@@ -159,7 +159,7 @@ class ChangeFiles:
         return load_document(Manifest, self._store.get(key), what=f"the manifest {join_url(self._store.url, key)}")
 
     def read_part(
-        self, batch_number: int, part: Part, *, columns: Sequence[str] | None = None
+        self, batch_number: int, part: Part, *, sampled: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The changes of one part, in the order of delivery; holds at most one row group.
 
@@ -167,7 +167,7 @@ class ChangeFiles:
             KeyMissingError: a file that the manifest names is gone.
         """
         for name in part.names:
-            yield from read_parquet(self._store, f"{batch_prefix(batch_number)}/{name}", columns=columns)
+            yield from read_parquet(self._store, f"{batch_prefix(batch_number)}/{name}", sampled=sampled)
 
     def part_urls(self, batch_number: int, part: Part) -> tuple[str, ...]:
         """The files of one part."""

@@ -190,7 +190,9 @@ def _changes(events: pa.RecordBatch) -> pa.RecordBatch:
     #   event 1  -         after c       places                 0 1 2 3                     0 2 3
     before, after, count = events.column("before"), events.column("after"), events.num_rows
     is_there = np.stack([each.is_valid().to_numpy(zero_copy_only=False) for each in (before, after)], axis=1)
-    kinds = np.where(is_there.all(axis=1, keepdims=True), [2, 3], [1, 0])[is_there]
+    # An update of `upsert` has no row before.
+    is_update = pc.equal(events.column("op"), "u").to_numpy(zero_copy_only=False)
+    kinds = np.where(is_update[:, None], [2, 3], [1, 0])[is_there]
     places = np.stack([np.arange(count), count + np.arange(count)], axis=1)[is_there]
     images = pa.RecordBatch.from_struct_array(pa.concat_arrays([before, after]).take(pa.array(places)))
     of_event = pa.array(places % max(count, 1))

@@ -21,6 +21,7 @@ from icefloe.storage.store import KeyMissingError, Store, join_url
 _OFFSET_BYTES = 8
 GROUP_ROWS: Final = 1 << 18
 GROUP_BYTES: Final = 64 << 20
+_SAMPLED_GROUPS: Final = 4
 
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
@@ -122,18 +123,19 @@ def write_parquet_files(
         return files
 
 
-def read_parquet(store: Store, key: str, *, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+def read_parquet(store: Store, key: str, *, sampled: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of one stored file, one row group at a time; KeyMissingError without it.
 
     Args:
-        columns: dotted names of the only ones that are read; None: all.
+        sampled: dotted names of columns that alone are read, of a few row groups; None: everything is read.
     """
     with _readable(store, key):
         file = pq.ParquetFile(_StoredFile(store, key), pre_buffer=True, page_checksum_verification=True)
         # In Arrow's threads, the process would die by SIGSEGV if the system refused the second of them: the first goes
         # on in memory that the failed call has freed. A task has one core, too.
-        for group in range(file.num_row_groups):
-            yield from file.iter_batches(row_groups=[group], columns=columns, use_threads=False)
+        step = 1 if sampled is None else max(1, file.num_row_groups // _SAMPLED_GROUPS)
+        for group in range(0, file.num_row_groups, step):
+            yield from file.iter_batches(row_groups=[group], columns=sampled, use_threads=False)
 
 
 def parquet_schema(store: Store, key: str) -> pa.Schema:

@@ -37,7 +37,9 @@ _SIGN: Final = np.uint64(1 << 63)
 _BYTES_PER_ROW: Final = 64
 _LARGEST_PIECE_BYTES: Final = 1 << 30
 _MOST_SPLITTERS: Final = 31
-_SAMPLED_KEYS: Final = 4096
+_SAMPLED_KEYS: Final = 1 << 14
+_SAMPLED_OF_PART: Final = 1 << 10
+_SAMPLED_BYTES: Final = 16 << 20
 _ROWS_AT_ONCE: Final = 1 << 14
 Read = Callable[[], Iterable[pa.RecordBatch]]
 
@@ -95,18 +97,25 @@ class RowOrder:
             [rows] = alone.keyed([events.rows])
             places, is_update = np.arange(len(rows)), (events.befores >= 0) & (events.afters >= 0)
             places[events.befores[is_update]] = events.afters[is_update]
-            yield rows.set_column(rows.num_columns - 1, _KEY, keys_of(rows).take(pa.array(places)))
+            yield rows.set_column(rows.num_columns - 1, _KEY, rows.column(-1).take(pa.array(places)))
 
-    def bounds(self, samples: Iterable[pa.RecordBatch], ranges: int) -> tuple[bytes, ...]:
-        """The first keys of all ranges but the first one, so that each has about as many of these rows."""
+    def sample(self, batches: Iterable[pa.RecordBatch]) -> pa.Array:
+        """The keys of some rows."""
+        sample = KeySample(_SAMPLED_OF_PART)
+        for rows in self.keyed(batches):
+            sample.add(rows.column(-1))
+        return sample.keys
+
+    def bounds(self, samples: Iterable[pa.Array], ranges: int) -> tuple[bytes, ...]:
+        """The first keys of all ranges but the first one, so that each has about as many of these keys."""
         sample = KeySample()
-        for rows in self.keyed(samples):
-            sample.add(keys_of(rows))
+        for keys in samples:
+            sample.add(keys)
         return tuple(sample.splitters(ranges - 1).to_pylist())
 
     def places(self, rows: pa.RecordBatch, bounds: Sequence[bytes]) -> NDArray[np.int32]:
         """The number of the range of each row with its key."""
-        return places_of(keys_of(rows), pa.array(bounds, _BINARY))
+        return _places(rows, pa.array(bounds, _BINARY), "right")
 
     def sorted_part(self, part: StagedPart, schema: pa.Schema, *, memory_bytes: int) -> StagedPart:
         """The part in order."""
@@ -128,74 +137,52 @@ class RowOrder:
             yield pa.RecordBatch.from_arrays(rows.columns[:-1], schema=schema)
 
 
-def keys_of(rows: pa.RecordBatch) -> pa.Array:
-    """The keys of rows that have them."""
-    return rows.column(rows.num_columns - 1)
-
-
 def _sorted(read: Read, schema: pa.Schema, *, memory_bytes: int) -> Iterator[pa.RecordBatch]:
-    #   too large for memory, by keys:    d b d d a e d c    splitters b d
-    #   on disk                           a | b | c | d d d d | e     each part is sorted, unless it has one key
+    #   too large for memory, by keys    d b d d a e d c
+    #   splitters b d                    a | b | c | d d d d | e     a part of a splitter has one key, others are sorted
     piece_bytes = min(memory_bytes // 4, _LARGEST_PIECE_BYTES)
     kept, size_bytes, sample = list[pa.RecordBatch](), 0, KeySample()
     for rows in read():
-        sample.add(keys_of(rows))
+        sample.add(rows.column(-1))
         size_bytes += rows.nbytes + rows.num_rows * _BYTES_PER_ROW
-        if size_bytes <= piece_bytes:
-            kept.append(rows)
-        else:
-            kept.clear()
+        kept = [*kept, rows] if size_bytes <= piece_bytes else []
     if size_bytes <= piece_bytes:
         table = pa.Table.from_batches(kept, schema).combine_chunks()
         kept.clear()
-        yield from table.take(pc.sort_indices(table.column(_KEY.name))).to_batches(max_chunksize=_ROWS_AT_ONCE)
+        yield from table.take(pc.sort_indices(table.column(-1))).to_batches(max_chunksize=_ROWS_AT_ONCE)
         return
     splitters = sample.splitters(min(_MOST_SPLITTERS, 2 * size_bytes // piece_bytes))
-    if sample.has_one_key:
-        yield from read()
-        return
     with SpilledRows(schema, 2 * len(splitters) + 1, memory_bytes=memory_bytes // 8) as spilled:
         for rows in read():
-            # A key that fills a part alone is between no others.
-            spilled.add(
-                rows, places_of(keys_of(rows), splitters, "left") + places_of(keys_of(rows), splitters, "right")
-            )
+            spilled.add(rows, _places(rows, splitters, "left") + _places(rows, splitters, "right"))
         spilled.flush()
         for part in np.flatnonzero(spilled.rows).tolist():
-            yield from _sorted(partial(spilled.batches, part), schema, memory_bytes=memory_bytes)
+            found = partial(spilled.batches, part)
+            yield from found() if part % 2 else _sorted(found, schema, memory_bytes=memory_bytes)
 
 
-def places_of(keys: pa.Array, bounds: pa.Array, side: str = "right") -> NDArray[np.int32]:
+def _places(rows: pa.RecordBatch, bounds: pa.Array, side: str) -> NDArray[np.int32]:
     """The number of bounds at or below each key; with the side ``left``, of those below it."""
-    return pc.search_sorted(bounds, keys, side=side).to_numpy(zero_copy_only=False).astype(np.int32)
+    return pc.search_sorted(bounds, rows.column(-1), side=side).to_numpy(zero_copy_only=False).astype(np.int32)
 
 
 class KeySample:
-    """Some thousand keys of many, at equal distances; the same for the same rows."""
+    """Keys at equal distances, more than half of ``most`` if there are as many; the same for the same rows."""
 
-    def __init__(self) -> None:
-        self._keys = pa.array([], _BINARY)
-        self._step, self._seen = 1, 0
-        self._ends = pa.array([], _BINARY)
-
-    @property
-    def has_one_key(self) -> bool:
-        """True if all keys are equal."""
-        return len(pc.unique(self._ends)) == 1
+    def __init__(self, most: int = _SAMPLED_KEYS) -> None:
+        self.keys = pa.array([], _BINARY)
+        self._most, self._step, self._seen = most, 1, 0
 
     def add(self, keys: pa.Array) -> None:
         """Take keys in their order."""
         first, self._seen = -self._seen % self._step, self._seen + len(keys)
-        self._keys = pa.concat_arrays([self._keys, keys.take(pa.array(np.arange(first, len(keys), self._step)))])
-        while len(self._keys) > _SAMPLED_KEYS:
-            self._keys = self._keys.take(pa.array(np.arange(0, len(self._keys), 2)))
-            self._step *= 2
-        ends = pc.min_max(pa.concat_arrays([self._ends, keys]))
-        self._ends = pa.array([each.as_py() for each in ends.values()], _BINARY)
+        self.keys = pa.concat_arrays([self.keys, keys[first :: self._step]])
+        while len(self.keys) > self._most or (self.keys.nbytes > _SAMPLED_BYTES and len(self.keys) > 1):
+            self.keys, self._step = self.keys[::2], self._step * 2
 
     def splitters(self, most: int) -> pa.Array:
         """Different keys, ascending, that divide rows into about equal shares."""
-        ordered = self._keys.take(pc.sort_indices(self._keys))
+        ordered = self.keys.take(pc.sort_indices(self.keys))
         places = np.unique(len(ordered) * np.arange(1, most + 1) // (most + 1))
         return pc.unique(ordered.take(pa.array(places))) if len(ordered) else ordered
 

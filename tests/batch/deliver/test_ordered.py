@@ -142,7 +142,7 @@ def test_a_divided_part_that_is_damaged_is_divided_again(
     with monkeypatch.context() as patched:
         patched.setattr(FilesDelivery, "deliver", dies_at(FilesDelivery.deliver, nth=0, after=False))
         assert lab.command("run", shuffle=RANGES).code == 130
-    [file, *_] = sorted(lab.storage().rglob("shuffle/**/deliveries/*/00003.json.*"))
+    [file, *_] = sorted(lab.storage().rglob("shuffle/**/deliveries/*/00003.*.data"))
     data = file.read_bytes()
     file.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:] if damage == "flipped" else data[:10])
     if damage == "deleted":

@@ -1,12 +1,12 @@
 """Ranges of keys of a batch that is delivered in an order: parts are divided once, then each range is a task.
 
-deliveries/bounds.json             the keys at which ranges begin, drawn from all parts; the first record counts
-deliveries/<cut>/<part>.json       the blocks of a staged part, one for each range; the first record counts
+deliveries/bounds.json                    the keys at which ranges begin, drawn once from all parts
+deliveries/<cut>/<part>.json              names the blocks of a staged part; the first record counts
+deliveries/<cut>/<part>.<attempt>.data    a block for each range
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final, Literal, TypeVar
 
 import pyarrow as pa
@@ -80,10 +80,10 @@ class SortedRanges:
             order = sink.order(batch)
             names = [*order.columns, ChangeColumns.TYPE]
 
-            def some_rows(part: Part) -> list[pa.RecordBatch]:
-                return [*islice(staged.read_part(batch.batch_number, part, columns=names), 1)]
+            def some_keys(part: Part) -> pa.Array:
+                return order.sample(staged.read_part(batch.batch_number, part, sampled=names))
 
-            samples = (rows for some in map_parallel(some_rows, manifest.parts) for rows in some)
+            samples = map_parallel(some_keys, manifest.parts)
             found = RangeBounds(bounds=order.bounds(samples, min(ranges, _MOST_RANGES)))
             if not folder.store.create(_BOUNDS_KEY, dump_document(found)):
                 found = _find(RangeBounds, folder, _BOUNDS_KEY) or found
@@ -108,7 +108,7 @@ class SortedRanges:
             path = folder / "blocks"
             with on_local_disk("the divided rows of a part cannot be kept"), path.open("wb") as file:
                 blocks = spilled.written_to(file)
-            key = f"{_divided_key(self.batch, number)}.{attempt}"
+            key = f"{_divided_key(self.batch, number).removesuffix('.json')}.{attempt}.data"
             self.folder.store.put(key, path)
             divided = DividedPart(
                 key=key,
