@@ -89,8 +89,8 @@ bench: $(VENV)/.developer  ## speed on 2 million rows rewritten by Spark, and on
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m benchmarks.run
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m benchmarks.merge_on_read --spark
 
-screenshots: $(VENV)/.developer  ## the pictures of docs/, made by Chromium from real runs
-	@PYTHONPATH=plugins:tests:. $(VENV)/bin/python -m page.screenshots docs/images
+screenshots: $(VENV)/.developer  ## pictures of the page in .screenshots/, by Chromium from real runs; those of docs/ too
+	@PYTHONPATH=plugins:tests:. $(VENV)/bin/python -m page.screenshots .screenshots
 
 lock: $(VENV)/.uv  ## resolve the exact versions again, with the hashes of their files
 	$(COMPILE) make/uv.in --output-file make/uv.txt

@@ -12,6 +12,7 @@ import pytest
 from page.api_server import ApiServer
 from page.browser import browser_page, open_browser
 from page.chromium import BrowserUnavailableError
+from page.layout import layout_faults
 from page.screenshots import stage_in
 from page.stage import airflow_variables
 from support.missing import missing
@@ -84,6 +85,37 @@ def test_a_batch_that_is_delivered_shows_its_sink(server: ApiServer, page: Any, 
     page.goto(f"{server.url}icefloe/?dag_id=flights&batch=0")
     page.locator("svg.route-picture").wait_for()
     assert page.locator("svg.route-picture").get_by_text("deliver", exact=True).count() == 0
+
+
+PAGES = (
+    "", "?dag_id=flights", "?dag_id=flights&batch=2", "?dag_id=flights&backfill=1", "?dag_id=orders&batch=0",
+    "?dag_id=readings", "?dag_id=web_sessions&batch=3", "?dag_id=customers", "?dag_id=clicks",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_page_is_wider_than_its_window_and_no_text_covers_another(
+    server: ApiServer, browser: Any, theme: str, width: int
+) -> None:
+    for query in PAGES:
+        with browser_page(browser, theme=theme, width=width) as page:
+            page.goto(f"{server.url}icefloe/{query}")
+            page.locator("h1").first.wait_for()
+            page.locator("main[aria-busy=false]").wait_for()
+            assert layout_faults(page) == [], query
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [".headline + p { margin-top: -24px; }", "main { width: 3000px; }", ".box .name { font-size: 40px !important; }"],
+)
+def test_faults_of_the_layout_are_found(server: ApiServer, page: Any, fault: str) -> None:
+    page.goto(f"{server.url}icefloe/?dag_id=flights&batch=2")
+    page.locator("svg.route-picture").wait_for()
+    assert layout_faults(page) == []
+    page.add_style_tag(content=fault)
+    assert layout_faults(page) != []
 
 
 FOCUSED = """() => {

@@ -1,7 +1,7 @@
 """The pages of pipelines into tables, in a real browser: they name the place of a batch, and nothing covers a text."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from page.api_server import ApiServer
 from page.browser import browser_page, open_browser
 from page.chromium import BrowserUnavailableError
+from page.layout import layout_faults
 from page.screenshots import stage_in
 from page.stage import airflow_variables
 from support.missing import missing
@@ -23,19 +24,6 @@ PLACES = {
     "orders_spark": OF_BRANCH,
     "orders_database": ["/shop/public.orders", "Token public.icefloe_token: generation 1, batch 1"],
 }
-COVERED = """() => {
-    const within = (inner, outer) => inner.left >= outer.left && inner.right <= outer.right + 1;
-    const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
-    const place = (each) => each.getBoundingClientRect();
-    const boxes = [...document.querySelectorAll(".box")];
-    const wide = boxes.flatMap((box) => [...box.querySelectorAll("text")]
-        .filter((text) => !within(place(text), place(box.querySelector("rect")))));
-    const labels = [...document.querySelectorAll(".edge g")]
-        .filter((label) => boxes.some((box) => meet(place(label), place(box.querySelector("rect")))));
-    const cut = [...document.querySelectorAll(".cards dd, .facts-list dd, .pipelines td, .pipelines th")]
-        .filter((each) => each.scrollWidth > each.clientWidth + 1);
-    return [...wide, ...labels, ...cut].map((each) => each.textContent);
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +51,53 @@ def test_a_batch_in_a_table_names_its_place_and_covers_nothing(
 ) -> None:
     for name, places in PLACES.items():
         for query in (f"?dag_id={name}&batch=1", f"?dag_id={name}", ""):
-            with browser_page(browser, theme=theme, width=width) as page:
-                page.goto(f"{server.url}icefloe/{query}")
-                page.locator("h1").first.wait_for()
-                page.locator("main[aria-busy=false]").wait_for()
-                assert page.evaluate("document.documentElement.scrollWidth") <= width, query
-                assert page.evaluate(COVERED) == [], query
+            with looked_at(server, browser, query, theme=theme, width=width) as page:
                 if query.endswith("batch=1"):
                     shown = " ".join(page.locator("section", has_text="Delivered to").inner_text().split())
                     assert [place for place in places if place.format(name) not in shown] == [], shown
                     assert "Rows" in shown
+                    partitions = page.locator("dl.facts-list dd", has_text="hundred=400").inner_text()
+                    assert partitions.split() == ["8", *sorted(f"hundred={first}" for first in range(400, 1200, 100))]
+    with looked_at(server, browser, "?dag_id=orders_mirror&batch=0", theme=theme, width=width) as page:
+        partitions = page.locator("dl.facts-list dd", has_text="hundred=400").inner_text()
+        assert (partitions.split()[0], partitions[-11:]) == ("12", " and 2 more")
+
+
+@contextmanager
+def looked_at(server: ApiServer, browser: Any, query: str, *, theme: str, width: int) -> Iterator[Any]:
+    """A page without a fault of its layout, also when all that it folds is open."""
+    with browser_page(browser, theme=theme, width=width) as page:
+        page.goto(f"{server.url}icefloe/{query}")
+        page.locator("h1").first.wait_for()
+        page.locator("main[aria-busy=false]").wait_for()
+        assert layout_faults(page) == [], query
+        yield page
+        page.locator("details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
+        assert layout_faults(page) == [], query
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_checks_are_shown_with_their_wrong_rows_folded(server: ApiServer, browser: Any, theme: str, width: int) -> None:
+    for name, outcome in (("orders_mirror", "warned"), ("orders_checked", "failed")):
+        with looked_at(server, browser, f"?dag_id={name}&batch=1", theme=theme, width=width) as page:
+            checks = page.get_by_role("region", name="Checks")
+            rows = [row.split() for row in checks.locator("tbody tr:not(.below)").all_inner_texts()]
+            assert rows == [
+                ["every_order_has_a_note", "passed", "0"], ["few_orders_change", outcome, "800"],
+            ]  # fmt: skip
+            assert not checks.get_by_text("note: shop.orders").first.is_visible()
+            checks.get_by_text("The first 5").click()
+            assert checks.get_by_text("note: shop.orders").first.is_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_task_group_of_another_dag_is_a_pipeline(server: ApiServer, browser: Any, width: int) -> None:
+    with looked_at(server, browser, "", theme="light", width=width) as page:
+        page.get_by_text("group orders of shop_report").wait_for()
+    with looked_at(server, browser, "?dag_id=shop_report", theme="dark", width=width) as page:
+        page.get_by_role("heading", name="orders_mirror", exact=True).wait_for()
+        assert page.get_by_role("link", name="Backfill a range").count() == 0
+        page.get_by_role("link", name="#1", exact=True).click()
+        page.get_by_role("heading", name="Batch 1 of orders_mirror").wait_for()
+        assert "group=orders" in page.url

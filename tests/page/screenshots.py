@@ -1,6 +1,7 @@
-"""The pictures of docs/: `python -m page.screenshots FOLDER`, or `make screenshots`."""
+"""Pictures of the page: `python -m page.screenshots FOLDER`, or `make screenshots`; docs/ gets those that it shows."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from page.stage import airflow_variables
 
 __all__ = ["main", "stage_in"]
 
+_ROOT: Final = Path(__file__).parents[2]
 _SHOTS: Final = (
     ("overview", "plugin/icefloe", "light", 1440, 860),
     ("overview_dark", "plugin/icefloe", "dark", 1440, 860),
@@ -32,7 +34,11 @@ _TABLES: Final = (
     ("history", "icefloe/?dag_id=orders_history&batch=1", "dark", 1280, 1240),
     ("database", "icefloe/?dag_id=orders_database&batch=1", "light", 390, 1500),
     ("spark", "icefloe/?dag_id=orders_spark&batch=1", "dark", 390, 1500),
-    ("tables", "icefloe/", "light", 1280, 560),
+    ("tables", "icefloe/", "light", 1280, 760),
+    ("tables_narrow", "icefloe/", "dark", 390, 1600),
+    ("checks", "icefloe/?dag_id=orders_checked&batch=1", "light", 1280, 1000),
+    ("checks_narrow", "icefloe/?dag_id=orders_mirror&batch=1", "dark", 390, 2200),
+    ("group", "dags/shop_report/plugin/icefloe-dag", "light", 1440, 700),
 )
 _FIRST_DAY: Final = (("overview_empty", "plugin/icefloe", "light", 1280, 760),)
 
@@ -56,6 +62,10 @@ def main() -> int:
     empty = Path(tempfile.mkdtemp(prefix="icefloe-"))
     stage_in(empty, batches=0)
     _shoot(empty, _FIRST_DAY, target)
+    pages = "".join(page.read_text() for page in (_ROOT / "docs").rglob("*.md"))
+    for picture in target.glob("*.png"):
+        if f"images/{picture.name})" in pages:
+            shutil.copy(picture, _ROOT / "docs" / "images")
     return 0
 
 
@@ -76,7 +86,7 @@ def stage_in(folder: Path, batches: int | str | None = None) -> None:
     """Stages a home, by the argument of `page.stage`, in a process of its own; what it prints goes to a file."""
     command = [sys.executable, "-m", "page.stage", str(folder), *([] if batches is None else [str(batches)])]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
-    path = os.pathsep.join(str(Path(__file__).parents[2] / part) for part in ("plugins", "tests", "."))
+    path = os.pathsep.join(str(_ROOT / part) for part in ("plugins", "tests", "."))
     with (folder / "stage.out").open("wb") as output:
         ended = subprocess.run(command, env={**kept, "PYTHONPATH": path}, stdout=output, stderr=output, check=False)
     if ended.returncode:

@@ -21,6 +21,18 @@ __all__ = ["airflow_variables", "main", "stage", "stage_tables"]
 
 REPOSITORY: Final = Path(__file__).parents[2]
 BATCHES: Final = 12
+CHECKS: Final = [
+    {"name": "every_order_has_a_note", "query": "SELECT id FROM changes WHERE note IS NULL"},
+    {"name": "few_orders_change", "query": "SELECT * FROM changes WHERE _change_type = 'UPDATE_AFTER'"},
+]
+GROUP: Final = """
+from airflow.sdk import DAG
+
+from icefloe import batch_task_group
+
+with DAG("shop_report", schedule=None):
+    batch_task_group("pipelines/orders_mirror.yaml", group_id="orders")
+"""
 
 
 def airflow_variables(folder: Path) -> dict[str, str]:
@@ -93,9 +105,10 @@ def stage(folder: Path, *, batches: int = BATCHES) -> None:
 
 
 def stage_tables(folder: Path) -> None:
-    """A home whose pipelines deliver into tables, a load and a batch of changes each."""
-    _make_dags(folder)
-    orders = StagedTable.create(folder, "shop.orders")
+    """A home whose pipelines deliver into tables, a load and a batch of changes each; one fails a check."""
+    pipelines = _make_dags(folder)
+    (pipelines.parent / "shop_report.py").write_text(GROUP)
+    orders = StagedTable.create(folder, "shop.orders", is_partitioned=True)
     orders.catalog.create_namespace("copies")
     copies = {"type": "iceberg", "catalog": "lakehouse", "table": "copies.{pipeline}"}
     with Postgresql() as database:
@@ -113,6 +126,9 @@ def stage_tables(folder: Path) -> None:
         }
         for name, sink in sinks.items():
             _write(folder, name, "shop.orders", sink=sink)
+        warns = [{**check, "on_failure": "warn"} for check in CHECKS]
+        _write(folder, "orders_mirror", "shop.orders", sink=sinks["orders_mirror"], checks=warns)
+        _write(folder, "orders_checked", "shop.orders", checks=CHECKS)
         further = {"engine": "auto", "spark": {"conf": sqlite_conf("lakehouse", folder)}}
         _write(folder, "orders_spark", "shop.orders", sink=sinks["orders_spark"], **further)
         from page.staged_runs import StagedRuns
@@ -121,8 +137,16 @@ def stage_tables(folder: Path) -> None:
         for change in (orders.append, orders.update):
             change(1200)
             for name in sinks:
-                if (ended := runs.run(name)) != "success":
-                    raise RuntimeError(f"the run of {name} ended in {ended}")
+                _require(runs.run(name), "success", of=name)
+            _require(
+                runs.run("orders_checked"), "success" if change == orders.append else "failed", of="orders_checked"
+            )
+        _require(runs.run("shop_report"), "success", of="shop_report")
+
+
+def _require(ended: str, expected: str, *, of: str) -> None:
+    if ended != expected:
+        raise RuntimeError(f"the run of {of} ended in {ended}")
 
 
 def _make_dags(folder: Path) -> Path:

@@ -7,14 +7,19 @@ from typing import Self
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.transforms import TruncateTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 __all__ = ["StagedTable", "catalog_properties"]
 
 _SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True), NestedField(2, "note", StringType()), identifier_field_ids=[1]
+)
+_BY_HUNDRED = PartitionSpec(
+    PartitionField(source_id=1, field_id=1000, transform=TruncateTransform(100), name="hundred")
 )
 _ARROW = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("note", pa.string())])
 
@@ -35,11 +40,12 @@ class StagedTable:
     edits: int = field(default=0)
 
     @classmethod
-    def create(cls, folder: Path, name: str) -> Self:
+    def create(cls, folder: Path, name: str, *, is_partitioned: bool = False) -> Self:
         folder.mkdir(parents=True, exist_ok=True)
         catalog = SqlCatalog("lakehouse", **catalog_properties(folder))
         catalog.create_namespace_if_not_exists(name.partition(".")[0])
-        return cls(catalog, name, catalog.create_table(name, schema=_SCHEMA))
+        spec = _BY_HUNDRED if is_partitioned else UNPARTITIONED_PARTITION_SPEC
+        return cls(catalog, name, catalog.create_table(name, schema=_SCHEMA, partition_spec=spec))
 
     def append(self, amount: int) -> None:
         """One commit that adds rows."""

@@ -187,7 +187,7 @@ def task_rows(run: RunState) -> list[dict[str, Any]]:
 
 
 def _seconds(task: TaskState | None) -> float | None:
-    if task is None or task.state == "skipped" or task.started_at is None or task.ended_at is None:
+    if task is None or task.state in ("skipped", "upstream_failed") or task.started_at is None or task.ended_at is None:
         return None
     return max(0.0, (task.ended_at - task.started_at).total_seconds())
 

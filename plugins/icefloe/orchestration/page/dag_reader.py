@@ -153,7 +153,7 @@ class DagReader:
                 is_paused=model.is_paused,
                 is_broken=not group and "broken" in tags[model.dag_id],
                 is_backfill=not group and "backfill" in tags[model.dag_id],
-                schedule=model.timetable_summary,
+                schedule=None if model.timetable_summary == "None" else model.timetable_summary,
                 next_run_at=model.next_dagrun_create_after,
                 max_failed_runs=model.max_consecutive_failed_dag_runs,
                 runs=tuple(run.of_group(group) for run in by_dag[model.dag_id]),

@@ -88,6 +88,7 @@ function figures(batch, details) {
   ];
   const facts = [
     ["After snapshot", batch.batch.after_snapshot_id ?? "the beginning"], ["Up to snapshot", batch.batch.up_to_snapshot_id ?? "–"],
+    "changed_partitions" in batch.batch ? ["Changed partitions", partitionsInWords(batch.batch.changed_partitions)] : null,
     ["Proof", proofInWords(batch)], ["Sum of row hashes", batch.batch.hash_sum ?? "–"],
   ];
   const parts = batch.phases.map((each) => ({ name: each.name, value: each.seconds }));
@@ -96,8 +97,16 @@ function figures(batch, details) {
     {},
     smallCards(cards),
     parts.length ? h("div", { class: "phases" }, h("h3", {}, "Seconds by task"), stack(parts, seconds, "seconds by task"), legend(parts)) : null,
-    h("dl", { class: "facts-list" }, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+    h("dl", { class: "facts-list" }, facts.filter(Boolean).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
   );
+}
+
+const PARTITIONS = 10;
+
+function partitionsInWords(paths) {
+  if (!paths) return "any";
+  const shown = paths.slice(0, PARTITIONS).map((path) => [" ", h("code", {}, path)]);
+  return [count(paths.length), shown, paths.length > PARTITIONS ? ` and ${count(paths.length - PARTITIONS)} more` : null];
 }
 
 const smallCards = (cards) => h("dl", { class: "cards small" }, cards.filter(Boolean).map(([name, value, under]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, under && under !== "–" ? h("span", { class: "under" }, under) : null))));
@@ -105,18 +114,23 @@ const smallCards = (cards) => h("dl", { class: "cards small" }, cards.filter(Boo
 const CHECK_STATES = { passed: "success", failed: "failed", warned: "retrying" };
 
 function checked(checks) {
-  const rows = checks.map(({ name, outcome, rows: wrong, samples, error }) =>
+  const rows = checks.map(({ name, outcome, rows: wrong, samples, error }) => [
     h(
       "tr",
       {},
       h("th", { scope: "row" }, name),
       h("td", {}, badge(CHECK_STATES[outcome], outcome)),
       h("td", { class: "number" }, error ? "–" : count(wrong)),
-      h("td", { class: "sentence" }, error ?? samples.map((row) => h("p", {}, Object.entries(row).map(([column, value]) => `${column}: ${value ?? "null"}`).join(", ")))),
     ),
-  );
-  const heads = ["Check", "Result", "Wrong rows", "The first of them"].map((text, index) => h("th", { scope: "col", class: index === 2 ? "number" : null }, text));
+    error || samples.length ? h("tr", { class: "below" }, h("td", { class: "sentence", colspan: 3 }, error ?? wrongRows(name, samples))) : null,
+  ]);
+  const heads = ["Check", "Result", "Wrong rows"].map((text, index) => h("th", { scope: "col", class: index === 2 ? "number" : null }, text));
   return h("section", {}, h("h2", {}, "Checks"), h("div", { class: "framed", tabindex: 0, role: "region", "aria-label": "Checks" }, h("table", { class: "batches" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows))));
+}
+
+function wrongRows(name, samples) {
+  const rows = samples.map((row) => h("p", {}, Object.entries(row).map(([column, value]) => `${column}: ${value ?? "null"}`).join(", ")));
+  return h("details", { "data-key": `wrong rows of ${name}` }, h("summary", {}, samples.length === 1 ? "One wrong row" : `The first ${samples.length}`), rows);
 }
 
 // Zeros are worth their place only where zero is the good news.

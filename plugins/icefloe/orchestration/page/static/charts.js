@@ -34,7 +34,7 @@ export function stack(parts, format, what) {
     "div",
     { class: "stack", role: "img", "aria-label": `${what}: ${text}` },
     known.map((part) =>
-      h("span", { class: `part ${part.name}`, style: `flex-grow:${part.value}`, title: `${part.name}: ${format(part.value)}` }),
+      h("span", { class: `part ${part.name}`, style: `flex-grow:${part.value / whole}`, title: `${part.name}: ${format(part.value)}` }),
     ),
   );
 }

@@ -5,8 +5,8 @@ import { bytes, count, isKnown, percent, seconds, short } from "./format.js";
 import { counted } from "./pipeline.js";
 
 const WIDE = {
-  width: 1204, height: 236,
-  at: { plan: [6, 84], insert_only: [514, 6], shuffle_write: [248, 162], coalesce: [514, 162], shuffle_read: [780, 162], commit: [1046, 84] },
+  width: 1124, height: 236,
+  at: { plan: [6, 84], insert_only: [514, 6], shuffle_write: [248, 162], coalesce: [514, 162], shuffle_read: [700, 162], commit: [966, 84] },
 };
 const NARROW = {
   width: 340, height: 640,
@@ -18,7 +18,7 @@ const LAST = ["check", "deliver"];
 
 function places(last, isNarrow) {
   const base = isNarrow ? NARROW : WIDE;
-  const [right, down] = isNarrow ? [0, 140] : [200, 0];
+  const [right, down] = isNarrow ? [0, 140] : [184, 0];
   const [x, y] = base.at.commit;
   const added = [...last, "commit"].map((name, place) => [name, [x + place * right, y + place * down]]);
   return { width: base.width + last.length * right, height: base.height + last.length * down, at: { ...base.at, ...Object.fromEntries(added) } };
@@ -54,7 +54,7 @@ function figuresOf(batch, first, checks) {
   return {
     plan: isKnown(steps) ? `${count(steps)} ${steps === 1 ? "step" : "steps"}, ${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
     shuffle_write: carried ?? (isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null),
-    coalesce: isKnown(batch.ranges) ? `${count(batch.num_partitions)} → ${count(batch.ranges)} ranges` : isKnown(batch.num_partitions) ? `${count(batch.num_partitions)} partitions` : null,
+    coalesce: isKnown(batch.ranges) ? `${count(batch.num_partitions)} → ${count(batch.ranges)} ${batch.ranges === 1 ? "range" : "ranges"}` : isKnown(batch.num_partitions) ? `${count(batch.num_partitions)} partitions` : null,
     shuffle_read: isKnown(batch.ranges) ? `${count(batch.ranges)} ${batch.ranges === 1 ? "range" : "ranges"}` : null,
     insert_only: isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
     check: checks.length ? checksInWords(checks) : null,
@@ -109,7 +109,7 @@ function edge([fromX, fromY], [toX, toY], isUsed, figure, isNarrow) {
 function label([x, y], lines) {
   const height = lines.length * 15;
   const top = y - height / 2;
-  const width = Math.max(...lines.map((line) => line.length)) * 6.7 + 10;
+  const width = Math.max(...lines.map((line) => line.length)) * 6.1 + 6;
   return svg(
     "g",
     {},
