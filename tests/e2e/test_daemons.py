@@ -2,17 +2,33 @@ import shutil
 import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from e2e.statsd_receiver import StatsdReceiver
 from support.pipelines.lake import Lake
+from support.pipelines.replay import delivered_changes
 from support.servers.daemons import Daemons, wait_until
 from support.servers.dag_runs import DagRuns
 
 REPOSITORY = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.daemons
+
+REPORT = """
+from airflow.sdk import DAG, task
+
+from icefloe import batch_task_group
+
+with DAG("report", schedule=None, max_active_runs=4):
+
+    @task
+    def use(ti) -> int:
+        return ti.xcom_pull(task_ids="reported.cleanup")
+
+    batch_task_group("reported.yaml", waits=True) >> use()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +43,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     made.write_pipeline("flights", schedule="@continuous", poll_interval="1s")
     sink = {"type": "files", "path": f"file://{folder}/trains"}
     made.write_pipeline("hourly", schedule="0 * * * *", table="nyc.trains", wait_for_table=True, sink=sink)
+    made.write_pipeline("reported", poll_interval="1s", sink={"type": "files", "path": f"file://{folder}/reported"})
+    (pipelines / "reported.yaml").rename(pipelines.parent / "reported.yaml")
+    (pipelines.parent / "report.py").write_text(REPORT)
     (pipelines / "broken.yaml").write_text("version: 1\ntabel: nyc.flights\n")
     return made
 
@@ -113,3 +132,22 @@ def test_a_bound_that_is_no_snapshot_id_is_refused_by_the_form(backfills: DagRun
     with pytest.raises(urllib.error.HTTPError) as refused:
         backfills.start({"after_snapshot_id": "head"})
     assert refused.value.code == 400
+
+
+def test_runs_of_a_group_wait_at_once_and_deliver_one_batch(daemons: Daemons, lake: Lake) -> None:
+    def used(run: dict[str, Any]) -> int:
+        entry = daemons.get(f"dags/report/dagRuns/{run['dag_run_id']}/taskInstances/use/xcomEntries/return_value")
+        return int(entry["value"])
+
+    report = DagRuns(daemons=daemons, dag_id="report")
+    report.wait_until_parsed()
+    report.start({"a key": "of the DAG"})
+    rows = lake.table.refresh().scan().to_arrow().num_rows
+    assert used(report.wait_for_end(0)) == rows
+    for number in (1, 2):
+        report.start({})
+        report.wait_for_task(number, "reported.wait_for_snapshot", "deferred")
+    lake.append((100, "DL"))
+    assert {used(report.wait_for_end(number)) for number in (1, 2)} in ({1}, {0, 1})
+    assert len(list(delivered_changes(lake.folder / "reported" / "batch=1"))) == 1
+    assert not (lake.folder / "reported" / "batch=2").exists()
