@@ -37,6 +37,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     pipelines = folder / "airflow" / "dags" / "pipelines"
     pipelines.mkdir(parents=True)
     shutil.copy(REPOSITORY / "dags" / "icefloe_pipelines.py", pipelines.parent)
+    upkeep = (REPOSITORY / "dags" / "icefloe_upkeep.py").read_text()
+    (pipelines.parent / "icefloe_upkeep.py").write_text(upkeep.replace("schedule=None", 'schedule="@daily"'))
     made = Lake.create(folder, pipelines)
     made.append((1, "AA"))
     made.append((2, "UA"))
@@ -111,6 +113,16 @@ def test_a_broken_file_shows_as_a_dag_and_no_file_is_lost(daemons: Daemons) -> N
     assert {tag["name"] for tag in daemons.get("dags/broken")["tags"]} == {"icefloe", "broken"}
     assert daemons.get("importErrors")["total_entries"] == 0
     assert daemons.get("plugins/importErrors")["total_entries"] == 0
+
+
+def test_upkeep_runs_by_its_schedule_with_tasks_for_each_pipeline(daemons: Daemons) -> None:
+    run = DagRuns(daemons=daemons, dag_id="icefloe_upkeep").wait_for_end(0, state="failed")
+    tasks = daemons.get(f"dags/icefloe_upkeep/dagRuns/{run['dag_run_id']}/taskInstances")["task_instances"]
+    found = {(task["task_id"], task["rendered_map_index"].removesuffix(".yaml")): task["state"] for task in tasks}
+    assert found == {
+        ("sweep", "flights"): "success", ("sweep", "hourly"): "success", ("sweep", "broken"): "failed",
+        ("purge", "flights"): "skipped", ("purge", "hourly"): "skipped", ("purge", "broken"): "failed",
+    }  # fmt: skip
 
 
 def test_a_backfill_by_date_is_refused(daemons: Daemons, hourly: DagRuns) -> None:
