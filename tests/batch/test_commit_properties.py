@@ -83,6 +83,25 @@ def test_a_check_may_ask_who_it_was(lab: Workspace) -> None:
     assert (stopped.code, "ann_alone" in stopped.err) == (65, True)
 
 
+ASKING = {"checks": [{"name": "no_eve", "query": "SELECT * FROM changes WHERE _commit_properties['who'] = 'eve'"}]}
+
+
+def test_a_check_may_ask_where_a_batch_has_no_steps(lab: Workspace) -> None:
+    done = icefloe(
+        "run", lab.pipeline("late", name="late", initial_load="from_now", commit_properties=WANTED, **ASKING)
+    )
+    assert (done.code, done.err) == (0, "")
+
+
+def test_a_check_may_ask_where_a_batch_was_opened_before(lab: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.append(7)
+    with monkeypatch.context() as patched:
+        patched.setattr("icefloe.engines.phase_runner.commit_batch", lambda *_, **__: pytest.fail("killed"))
+        with pytest.raises(pytest.fail.Exception):
+            icefloe("run", lab.pipeline())
+    run(lab, **ASKING)
+
+
 def test_a_changelog_table_gets_the_column_when_it_is_asked_for(tmp_path: Path) -> None:
     lab = Workspace.create(tmp_path)
     lab.table.catalog.create_namespace("changes")

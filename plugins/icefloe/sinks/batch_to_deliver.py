@@ -53,6 +53,7 @@ class ProvenBatch:
         batch_number: only grows within an origin, also after a reset or a reload.
         after_snapshot_id: exclusive; None: from before the table's first snapshot.
         up_to_snapshot_id: inclusive.
+        load_stop: number of files that a load in several batches has delivered after it; None: it is no such load.
         begins_anew: True for the first batch of a pipeline, also after a reset or a reload: it replaces what the
             destination holds of this origin.
         is_load: True for every batch of a load, whose rows are a state of the table and no changes of it.
@@ -86,6 +87,7 @@ class ProvenBatch:
     batch_number: int
     after_snapshot_id: int | None
     up_to_snapshot_id: int | None
+    load_stop: int | None = None
     begins_anew: bool = False
     is_load: bool = False
     ends_load: bool = False
@@ -114,6 +116,12 @@ class ProvenBatch:
         shown = columns if self.selected is None else pa.schema(selected_fields(columns, self.selected))
         object.__setattr__(self, "shown_schema", shown)
         object.__setattr__(self, "given_schema", pa.schema([*self._change_columns, *shown]))
+
+    @property
+    def end(self) -> str:
+        """Up to where the batch goes, in words. Two batches of one number with other ends have other changes."""
+        snapshot = f"snapshot {self.up_to_snapshot_id}"
+        return snapshot if self.load_stop is None else f"file {self.load_stop} of {snapshot}"
 
     def shown_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of rows to show."""

@@ -304,7 +304,7 @@ def refuse_other_record(
     *,
     place: str,
     elsewhere: str,  # part of the sentence: why the record may be missing, and which key to correct
-    last_end: int | None = None,  # the snapshot that the last batch there goes up to, if the record has it
+    last_end: str | None = None,  # of the last batch there, as `ProvenBatch.end`, if the record has it
     is_filled: Callable[[], bool] = lambda: False,  # rows there must outlast a replay that begins nothing
 ) -> None:
     """Raise unless the record of a destination ends where the journal says.
@@ -332,10 +332,10 @@ def refuse_other_record(
         return
     if last > (generation, number):
         raise superseded(batch, place)
-    if last == (generation, number) and last_end not in (None, batch.up_to_snapshot_id):
+    if last == (generation, number) and last_end not in (None, batch.end):
         raise TerminalError(
-            f"{place} has batch {number} of {name} up to snapshot {last_end}, and this batch {number} goes up to "
-            f"snapshot {batch.up_to_snapshot_id}: the checkpoint was restored from a backup, or is another one; bring "
+            f"{place} has batch {number} of {name} up to {last_end}, and this batch {number} goes up to "
+            f"{batch.end}: the checkpoint was restored from a backup, or is another one; bring "
             f"back the one that goes with {place}, or {reset}"
         )
     if batch.begins_anew:

@@ -150,6 +150,13 @@ class ArrivalCases(SinkUnderTest):
         self.deliver(destination, later)
         with case("the batch after the last one"):
             self.require(destination, history)
+        first, _ = history.load(some_rows(7, word="z"), batches=2)
+        self.deliver(destination, first)
+        [whole] = history.load(some_rows(7, word="z"))
+        number, up_to = first.batch.batch_number, first.batch.up_to_snapshot_id
+        longer = replace(whole.batch, batch_number=number, up_to_snapshot_id=up_to)
+        with case("a load in one batch has the number of its first part", expects=TerminalError):
+            self.deliver(destination, StagedBatch(batch=longer, parts=whole.parts))
 
     def test_a_replay_from_before_a_later_load_brings_nothing_back(self) -> None:
         history = StagedHistory()

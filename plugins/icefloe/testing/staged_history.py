@@ -155,6 +155,7 @@ class StagedHistory:
             batch_number=number,
             after_snapshot_id=None if begins_anew else _FIRST_SNAPSHOT_ID + after,
             up_to_snapshot_id=_FIRST_SNAPSHOT_ID + self._snapshots,
+            load_stop=None if place in (None, (True, True)) else number + 1,
             begins_anew=begins_anew,
             is_load=place is not None,
             ends_load=ends_load,

@@ -179,7 +179,7 @@ def test_a_name_that_was_moved_meanwhile_is_looked_up_again() -> None:
 
 def test_a_batch_does_not_begin_after_a_later_one_that_begins_at_the_same_moment() -> None:
     claims = claimed(FakeCluster())._claims
-    assert claims.begin(BegunBatch(version=2, target="people-0", up_to_snapshot_id=7))
-    assert claims.begin(BegunBatch(version=2, target="people-0", up_to_snapshot_id=7))
-    assert not claims.begin(BegunBatch(version=1, target="people-1", up_to_snapshot_id=6))
-    assert claims.progress() == BegunBatch(version=2, target="people-0", up_to_snapshot_id=7)
+    assert claims.begin(BegunBatch(version=2, target="people-0", end="snapshot 7"))
+    assert claims.begin(BegunBatch(version=2, target="people-0", end="snapshot 7"))
+    assert not claims.begin(BegunBatch(version=1, target="people-1", end="snapshot 6"))
+    assert claims.progress() == BegunBatch(version=2, target="people-0", end="snapshot 7")

@@ -52,6 +52,15 @@ def test_columns_follow_their_field_ids(
     assert (found.renamed, found.dropped, tuple(found.added)) == (renamed, dropped, added)
 
 
+def test_a_column_that_was_dropped_before_a_load_makes_room_for_a_later_one_of_its_name() -> None:
+    held, wanted, ids = {"id": "bigint", "at": "jsonb"}, {"id": "bigint", "at": "text"}, {"id": 1, "at": 9}
+    loaded = column_changes(held, {"id": "bigint"}, {"id": 1}, {1: "id", 3: "at"}, keeps_rows=False, place="it")
+    again = column_changes(held, {"id": "bigint"}, {"id": 1}, loaded.fields, keeps_rows=False, place="it")
+    for fields in (loaded.fields, again.fields):
+        later = column_changes(held, wanted, ids, fields, place="it")
+        assert (later.renamed, later.added) == ({"at": "at_3"}, {"at": "text"})
+
+
 def test_a_dropped_column_is_known_in_later_batches() -> None:
     held = {"id": "bigint", "word": "text"}
     first = column_changes(held, {"id": "bigint", "word": "text"}, {"id": 1, "word": 9}, FIELDS, place="the target")

@@ -61,7 +61,7 @@ class IndexSink(Sink):
                 return {"index": state["live"], "version": mine, "is_replaced": is_replaced}
             if state.get("done", 0) > mine:
                 raise SupersededError("a later batch is there", url=self.url, batch_number=batch.batch_number)
-            begun = {"begun": mine, "end": batch.up_to_snapshot_id}
+            begun = {"begun": mine, "end": batch.end}
             if state.get("begun") == mine and state["end"] != begun["end"] and not batch.is_replay:
                 raise TerminalError("a restored checkpoint planned the batch again")
             index, wanted = f"rows-{mine:020}", {**state, **begun, "columns": {**columns, **batch.field_ids}}

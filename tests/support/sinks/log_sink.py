@@ -55,13 +55,13 @@ class LogSink(Sink):
         refuse_other(state["claim"], batch.origin)
         generation = state["claim"]["generation"]
         begun, end = state.get(f"begun-{generation}", (-1, None))
-        if begun == batch.batch_number and end != batch.up_to_snapshot_id and not batch.is_replay:
+        if begun == batch.batch_number and end != batch.end and not batch.is_replay:
             raise TerminalError("a restored checkpoint planned the batch again")
         if begun > batch.batch_number and not batch.is_replay:
             raise SupersededError("a later batch is there", url=self.url, batch_number=batch.batch_number)
         if begun < batch.batch_number:
             truncate = [Message("changes", "", {"truncate": True})] if batch.begins_anew else []
-            record = batch.batch_number, batch.up_to_snapshot_id
+            record = batch.batch_number, batch.end
             self._commit("begin", epoch, [*truncate, Message("state", f"begun-{generation}", record)])
         return {"generation": generation}
 

@@ -32,6 +32,7 @@ from icefloe.errors import TerminalError, one_line
 from icefloe.flow import FlowTask
 from icefloe.patience import Lane
 from icefloe.pipeline.model import Pipeline
+from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.storage.local_folders import on_local_disk, task_folder
 from icefloe.storage.store import join_url
 
@@ -87,6 +88,11 @@ class BatchChecks:
                 if (error := changes.wrong_rows(check.query).error) is not None:
                     raise TerminalError(f"check {check.name} is no query of changes: {error}", key="checks")
 
+    def _schema(self, given: ProvenBatch) -> pa.Schema:
+        # A batch without steps, or one that was opened before somebody asked for them, has no properties of commits.
+        asks = bool(self.pipeline.commit_properties) or ChangeColumns.PROPERTIES in given.given_schema.names
+        return ChangeColumns.schema(given.shown_schema, with_batch=True, with_properties=asks)
+
     def _results(self, running: RunningBatch, batch: FinishedTasks) -> tuple[CheckResult, ...]:
         number, memory_bytes = running.plan.batch_number, running.folder.memory_bytes
         files, delivered = running.folder_of_changes, running.folder.shape.delivered
@@ -101,10 +107,10 @@ class BatchChecks:
         with task_folder("checks") as folder, on_local_disk("the changes of a batch cannot be kept for its checks"):
             file = folder / "changes"
             with _connected(file, memory_bytes=memory_bytes) as changes:
-                changes.create(given.given_schema)
+                changes.create(schema := self._schema(given))
                 for part in map(output.reduced, parts):
                     for rows in part.read():
-                        changes.insert(given.given_rows(rows))
+                        changes.insert(_fitted(given.given_rows(rows), schema))
                         loaded += rows.num_rows
                 changes.run("COMMIT")
             # Only `_rows` knows how many changes are in steps that are left out.
@@ -124,6 +130,14 @@ class BatchChecks:
                     logger.log(level, "batch %d: %s: %s", number, result.sentence, result.outcome)
                     results.append(result)
         return tuple(results)
+
+
+def _fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if rows.schema.equals(schema):
+        return rows
+    place = schema.names.index(ChangeColumns.PROPERTIES)
+    nothing = pa.nulls(rows.num_rows, schema.field(place).type)
+    return pa.RecordBatch.from_arrays([*rows.columns[:place], nothing, *rows.columns[place:]], schema=schema)
 
 
 def _require_passed(running: RunningBatch, results: tuple[CheckResult, ...]) -> None:

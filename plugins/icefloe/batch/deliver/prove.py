@@ -215,6 +215,7 @@ def proven_batch(
         batch_number=batch.batch_number,
         after_snapshot_id=batch.after_snapshot_id,
         up_to_snapshot_id=batch.up_to_snapshot_id,
+        load_stop=None if part is None else part.stop_file,
         begins_anew=offset.begins_anew,
         is_load=is_load,
         # A pipeline from now or from the earliest snapshot on begins without a load: its first batch is all there is.

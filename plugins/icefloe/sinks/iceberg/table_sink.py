@@ -238,7 +238,7 @@ class TableSink(Sink):
         refuse_other_record(
             batch, None if last is None else last.order, token.generation, place=self.url,
             elsewhere=f"the table was made again, or its property {TOKEN} was edited; correct sink.table",
-            is_filled=lambda: has_rows(table), last_end=None if last is None else last.up_to_snapshot_id,
+            is_filled=lambda: has_rows(table), last_end=None if last is None else last.end,
         )  # fmt: skip
         if last is None or batch.begins_anew:
             return
@@ -293,6 +293,7 @@ def _last_batch(batch: ProvenBatch, token: Token, transaction: Transaction, bran
         number=batch.batch_number,
         load=before.load if before is not None and goes_on else batch.batch_number,
         up_to_snapshot_id=batch.up_to_snapshot_id,
+        end=batch.end,
         is_loading=batch.is_load and not batch.ends_load,
         made_current_at_ms=times[-1] if times else newest_ms,
         load_current_at_ms=before.load_current_at_ms if before is not None and goes_on else next(iter(times), None),

@@ -58,6 +58,7 @@ class LastBatch:
     number: int
     load: int  # number of the batch with which the present load began
     up_to_snapshot_id: SnapshotId | None  # of the source
+    end: str  # as ``ProvenBatch.end``
     is_loading: Annotated[bool, LEFT_OUT_IF_EMPTY] = False  # after a batch of a load that is not its last one
     # Of a history, the newest time in it, and the one with which the present load began.
     made_current_at_ms: Annotated[int | None, LEFT_OUT_IF_NONE] = None

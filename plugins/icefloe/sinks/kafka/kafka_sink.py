@@ -128,7 +128,7 @@ class KafkaSink(Sink):
             refuse_other_record(
                 batch, None if last is None else last.order, new.generation, place=f"topic {topic.name}",
                 elsewhere=f"these are other brokers, or topic {self._options.tokens} was made again; correct "
-                "sink.bootstrap_servers", last_end=None if last is None else last.up_to_snapshot_id,
+                "sink.bootstrap_servers", last_end=None if last is None else last.end,
             )  # fmt: skip
             if last is not None and last.order > new.order:
                 return begun
@@ -253,7 +253,7 @@ class KafkaSink(Sink):
         self._require_owner(state.claim, batch.origin)
         return StartedBatch(
             generation=state.claim.generation, batch_number=batch.batch_number, state="open",
-            up_to_snapshot_id=batch.up_to_snapshot_id,
+            end=batch.end,
             placement=Placement(
                 topic_id=topic.id, partitions=topic.partitions, identity=batch.identity,
                 key_types=fixed_types(batch, is_avro=self._options.format == "avro"),

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, Document, SnapshotId, dump_document, load_document
+from icefloe.documents import LEFT_OUT_IF_EMPTY, LEFT_OUT_IF_NONE, Document, dump_document, load_document
 from icefloe.errors import TerminalError
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions, KafkaRequest, refusals_of
@@ -78,7 +78,7 @@ class StartedBatch(Document):
     version: Literal[1] = 1
     generation: int
     batch_number: int
-    up_to_snapshot_id: SnapshotId | None  # of the source, after it
+    end: str  # as ``ProvenBatch.end``
     # Fencing: its parts may not begin yet, and neither truncation nor `starts` of its load is written.
     # Open: they may. Finished: all are delivered.
     state: Literal["fencing", "open", "finished"]

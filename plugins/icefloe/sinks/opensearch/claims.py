@@ -40,7 +40,7 @@ class BegunBatch:
 
     version: int
     target: str  # the index of this and later batches, up to the next load
-    up_to_snapshot_id: int | None  # of the source, after it
+    end: str  # as ``ProvenBatch.end``
     uuid: str | None = None  # of that index, found before delivery; None: not yet
 
 
@@ -101,18 +101,15 @@ class Claims:
         if found.status == 404:
             return None
         source = found.body["_source"]
-        end = source.get("up_to_snapshot_id")
         return BegunBatch(
-            version=found.body["_version"], target=source["target"], uuid=source.get("uuid"),
-            up_to_snapshot_id=None if end is None else int(end),
-        )  # fmt: skip
+            version=found.body["_version"], target=source["target"], end=source["end"], uuid=source.get("uuid")
+        )
 
     def begin(self, progress: BegunBatch) -> bool:
         """Record that a batch begins; False if a later one has begun."""
-        end = progress.up_to_snapshot_id
-        # As text: readers of JSON round numbers above 2^53.
-        facts = {"target": progress.target, "uuid": progress.uuid, "up_to_snapshot_id": end and str(end)}
-        source = {name: value for name, value in facts.items() if value is not None}
+        source = {"target": progress.target, "end": progress.end}
+        if progress.uuid is not None:
+            source["uuid"] = progress.uuid
         noted = self._cluster.ask(
             "PUT", self._document(_PROGRESS), source,
             params={"version": str(progress.version), "version_type": "external_gte"}, allowed=(409,),

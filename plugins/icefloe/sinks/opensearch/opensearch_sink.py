@@ -98,7 +98,7 @@ class OpenSearchSink(Sink):
             batch, None if before is None else divmod(before.version, 2**32), generation, place=self.url,
             is_filled=self._indexes.is_in_use,
             elsewhere="this is another cluster, or its indexes were removed; correct sink.url",
-            last_end=None if before is None else before.up_to_snapshot_id,
+            last_end=None if before is None else before.end,
         )  # fmt: skip
         if before is not None and (self._names.version_of(before.target) or 0) > version:
             return {"replaced_by": before.target}
@@ -108,7 +108,7 @@ class OpenSearchSink(Sink):
         # Parts that an earlier try delivered are not sent again, so they must be in the very index that it found.
         is_again = before is not None and before.version == version and not batch.is_replay
         noted = BegunBatch(
-            version=version, target=target, up_to_snapshot_id=batch.up_to_snapshot_id,
+            version=version, target=target, end=batch.end,
             uuid=before.uuid if before and is_again else None,
         )  # fmt: skip
         is_latest = before is None or before.version <= version

@@ -134,12 +134,11 @@ class PostgresSink(Sink):
                 return delivery(documents=part.rows, repeated=part.rows)
             documents, size_bytes = copy_batch(transaction, batch, part)
             fields = self._target.bring(transaction, batch, token)
-            oid, snapshot_id = self._target.oid(transaction), batch.up_to_snapshot_id
-            is_loading = batch.is_load and not batch.ends_load
-            self._target.put(
-                transaction,
-                replace(token, last=last, up_to_snapshot_id=snapshot_id, is_loading=is_loading, oid=oid, fields=fields),
-            )
+            told = replace(
+                token, last=last, up_to_snapshot_id=batch.up_to_snapshot_id, end=batch.end,
+                is_loading=batch.is_load and not batch.ends_load, oid=self._target.oid(transaction), fields=fields,
+            )  # fmt: skip
+            self._target.put(transaction, told)
         return delivery(documents=documents, bytes=size_bytes)
 
     def finish(self, batch: ProvenBatch, begun: Mapping[str, Any], deliveries: Sequence[PartDelivery]) -> None:
@@ -216,7 +215,7 @@ class PostgresSink(Sink):
         refuse_other_record(
             batch, last, token.generation, place=self.url,
             elsewhere=f"the database is another one, or {tokens} was edited; correct the sink",
-            is_filled=lambda: self._target.has_rows(transaction), last_end=token.up_to_snapshot_id,
+            is_filled=lambda: self._target.has_rows(transaction), last_end=token.end,
         )  # fmt: skip
         if last is None or batch.begins_anew:
             refuse_lone_replay(batch, is_unfit=last is None, place=self.url)

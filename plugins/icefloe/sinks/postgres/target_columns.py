@@ -1,7 +1,7 @@
 """Columns of a target that follow the columns of the source: by field id where ids are known."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ class ColumnChanges:
     added: Mapping[str, str]  # types by name
     widened: Mapping[str, str]  # types by new name
     dropped: tuple[str, ...]  # columns that came from the source, which has them no longer
-    fields: Mapping[int, str]  # dotted names in the target by field id of the source
+    fields: Mapping[int, str]  # dotted names in the target by field id; a negative one is no longer the source's
 
 
 def column_changes(
@@ -30,7 +30,8 @@ def column_changes(
     field_ids: Mapping[str, int],  # of the source by dotted name; empty: columns are taken by name
     fields: Mapping[int, str],  # as the batch before left them
     *,
-    keeps_rows: bool = True,  # False if all rows are replaced
+    # False if all rows are replaced: columns are taken by name, because the source may have been made again.
+    keeps_rows: bool = True,
     place: str,
 ) -> ColumnChanges:
     """The changes that rows with the wanted columns need; docs/sinks/postgres.md has the table of them."""
@@ -41,12 +42,14 @@ def column_changes(
                 "it: rename it, or leave it out of `columns`"
             )
     now = {field_id: name for name, field_id in field_ids.items()}
+    left = {} if keeps_rows else _left(fields, now.values())
+    fields = fields if keeps_rows else {}
     columns = {field_id: name for field_id, name in fields.items() if name in held}
     renamed, dropped = dict[str, str](), []
     for field_id, name in columns.items() if now else ():
         new = now.get(field_id)
         if new is None:
-            new = f"{name}_{field_id}" if name in wanted else name
+            new = f"{name}_{abs(field_id)}" if name in wanted else name
             dropped.append(new)
         if new != name:
             renamed[name] = new
@@ -81,8 +84,17 @@ def column_changes(
         added={name: kind for name, kind in wanted.items() if name not in present},
         widened=widened,
         dropped=tuple(dropped),
-        fields={**kept, **now},
+        fields={**left, **kept, **now},
     )
+
+
+def _left(fields: Mapping[int, str], taken: Collection[str]) -> dict[int, str]:
+    """Columns that make room for one of the source that may come."""
+    found = dict[int, str]()
+    for field_id, name in fields.items():
+        if name not in taken:
+            found[min([-abs(field_id), *(key - 1 for key in found)])] = name
+    return found
 
 
 def _is_wider(before: str, after: str) -> bool:

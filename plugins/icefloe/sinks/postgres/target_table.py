@@ -37,6 +37,7 @@ class TableToken(Origin):
     generation: int = 1  # one more with each take-over; its batches are later
     last: Annotated[tuple[int, int] | None, LEFT_OUT_IF_NONE] = None  # generation and number of the last batch
     up_to_snapshot_id: Annotated[SnapshotId | None, LEFT_OUT_IF_NONE] = None  # of the source, after it
+    end: Annotated[str | None, LEFT_OUT_IF_NONE] = None  # of the last batch, as ``ProvenBatch.end``
     is_loading: Annotated[bool, LEFT_OUT_IF_EMPTY] = False  # after a batch of a load that is not its last one
     oid: Annotated[int | None, LEFT_OUT_IF_NONE] = None  # of the table with the rows of earlier batches
     # Dotted names in the table by field id of the source.
@@ -155,10 +156,8 @@ class PostgresTable:
                     f"`icefloe reset {batch.origin.pipeline}`, which loads the table again", column=name,
                 )  # fmt: skip
         held, keys = self.columns(transaction), key_names(batch)
-        # A load takes columns by name: the source may have been made again, with other ids.
-        fields = token.fields if keeps_rows else {}
         changes = column_changes(
-            held, wanted_types(batch), batch.field_ids, fields, keeps_rows=keeps_rows, place=self.url
+            held, wanted_types(batch), batch.field_ids, token.fields, keeps_rows=keeps_rows, place=self.url
         )
         indexes = transaction.execute(_UNIQUE_INDEXES, (self.table.as_string(None),)).fetchall()
         if held and {*keys} not in [{changes.renamed.get(name, name) for name in names} for (names,) in indexes]:

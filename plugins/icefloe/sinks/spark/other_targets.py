@@ -150,13 +150,13 @@ class DeltaSink(SourceSink):
 
     def _number(self, view: ChangesView, batch: ProvenBatch, application: str, version: int) -> None:
         view.session.conf.set(f"{_DELTA}.write.txnVersion", str(version))
-        note = f"{application} {version} {batch.up_to_snapshot_id}"
+        note = f"{application} {version} {batch.end}"
         view.session.conf.set(f"{_DELTA}.commitInfo.userMetadata", note)
 
-    def _last_batch(self, view: ChangesView, application: str) -> tuple[int, int | None]:
-        """Version and source snapshot of the last commit of ours; -1: there is none among the table's last ones."""
+    def _last_batch(self, view: ChangesView, application: str) -> tuple[int, str]:
+        """Version and end of the last commit of ours; -1: there is none among the table's last ones."""
         query = f"DESCRIBE HISTORY {self._target.table} LIMIT {_MOST_COMMITS}"
-        notes = [str(row.userMetadata).split(" ") for row in view.rows(query, doing=f"find {self.url}")]
+        notes = [str(row.userMetadata).split(" ", 2) for row in view.rows(query, doing=f"find {self.url}")]
         ours = (note[1:] for note in notes if note[0] == application)
-        version, end = next(ours, ("-1", "None"))
-        return int(version), None if end == "None" else int(end)
+        version, end = next(ours, ("-1", ""))
+        return int(version), end
