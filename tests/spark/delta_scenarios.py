@@ -39,8 +39,8 @@ class Delta(FromFiles, DeltaSink):
 class Blind(Delta):
     """Did not see the later commits, as a process that looked before them."""
 
-    def _last_batch(self, view: ChangesView, application: str) -> tuple[int, None]:  # noqa: ARG002
-        return -1, None
+    def _last_batch(self, view: ChangesView, application: str) -> tuple[int, str]:  # noqa: ARG002
+        return -1, ""
 
 
 class Source(FromFiles, SourceSink):
