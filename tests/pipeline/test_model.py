@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.pipeline.model import Pipeline
+from icefloe.flow import FlowTask
+from icefloe.pipeline.model import ChangesPlace, Pipeline
 from icefloe.pipeline.settings import AssetSchedule, Check, SparkSettings
 from icefloe.pipeline.validation import pipeline_schema
 
@@ -124,6 +125,30 @@ TAKES_A_REFERENCE = {
     "coordination": "dynamodb://tab", "max_scan_bytes": "5 GB",
     "on_summary_mismatch": "warn", "engine": "local",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "plain", "other"),
+    [("format", "parquet", "jsonl"), ("columns_as", "icefloe", "delta"), ("order_by", None, ["flight_id"])],
+)
+def test_files_of_another_form_are_staged_first(write, key, plain, other):
+    files = {"type": "files", "path": "s3://lake/changes"}
+    written = Pipeline.load(write(sink={**files, **({} if plain is None else {key: plain})}))
+    assert (written.delivers, written.changes_folder.path) == (False, "s3://lake/changes")
+    delivered = Pipeline.load(write(sink={**files, key: other}, changelog={"keep": "7d"}))
+    assert (delivered.delivers, delivered.keep_staged) == (True, 7 * 86400)
+    assert delivered.changes_folder.path == f"{delivered.storage}/staged/{delivered.name}"
+    assert FlowTask.DELIVER in delivered.last_tasks()
+    assert delivered.result_configuration[f"sink.{key}"] == other
+    assert [place.keys for place in map(ChangesPlace.of, (written, delivered))] == [
+        "sink.path",
+        "changelog.path or storage",
+    ]
+    recorded = {**delivered.result_configuration, **ChangesPlace.of(delivered).configuration}
+    assert ChangesPlace.recorded(recorded) == ChangesPlace.of(delivered)
+    if plain is not None:
+        with pytest.raises(TerminalError, match="changelog is for other sinks"):
+            Pipeline.load(write(sink={**files, key: plain}, changelog={"keep": "7d"}))
 
 
 @pytest.mark.parametrize("key", TAKES_A_REFERENCE)
