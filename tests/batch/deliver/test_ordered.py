@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe.batch.deliver.deliver_batch import DeliveryRecords
-from icefloe.batch.deliver.sorted_ranges import SortedRanges
+from icefloe.batch.deliver.sorted_ranges import RangeBounds, SortedRanges
+from icefloe.documents import dump_document
 from icefloe.sinks.change_files import FilesDelivery
+from icefloe.sinks.row_order import RowOrder
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 
 
@@ -132,6 +134,37 @@ def dies_at(call: Callable[..., Any], *, nth: int, after: bool) -> Callable[...,
         return found
 
     return dying
+
+
+def test_parts_that_a_killed_run_divided_are_not_divided_again(lab: Ordered, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(lab)
+    with monkeypatch.context() as patched:
+        patched.setattr(FilesDelivery, "deliver", dies_at(FilesDelivery.deliver, nth=1, after=False))
+        assert lab.command("run", shuffle=RANGES).code == 130
+    monkeypatch.setattr(SortedRanges, "divide", dies_at(SortedRanges.divide, nth=0, after=False))
+    done = lab.command("run", shuffle=RANGES)
+    assert done.code == 0, done.err
+
+
+def test_of_two_runs_that_draw_bounds_the_first_to_record_them_counts(
+    lab: Ordered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(lab)
+    draw = RowOrder.bounds
+
+    def drawn_late(order: RowOrder, samples: Any, ranges: int) -> tuple[bytes, ...]:
+        found = draw(order, samples, ranges)
+        [begun] = lab.storage().rglob("deliveries/begun.json")
+        # Another run was faster, and knew fewer rows.
+        (begun.parent / "bounds.json").write_bytes(dump_document(RangeBounds(bounds=found[1:2])))
+        return found
+
+    monkeypatch.setattr(RowOrder, "bounds", drawn_late)
+    done = lab.command("run", shuffle=RANGES)
+    assert done.code == 0, done.err
+    assert [len(part["names"]) for part in lab.sorted_manifest(0)["parts"]] == [1, 1]
+    changes = lab.rows(0)
+    assert changes.equals(duckdb.sql("from changes order by value, id").to_arrow_table().cast(changes.schema))
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "deleted"])
