@@ -260,8 +260,9 @@ def _semantic_problems(file: YamlFile, data: dict[str, Any]) -> Iterator[Problem
         sentence = f"the file's stem {stem!r} is no name for a DAG: add name: with {name['x-expected']}"
         yield Problem(line=1, key="name", sentence=sentence)
     sink = data.get("sink")
-    is_files_sink = isinstance(sink, dict) and sink.get("type") == "files"
-    is_files_sink = is_files_sink and all(sink.get(key, plain) == plain for key, plain in PLAIN_FORM.items())
+    of_sink = sink if isinstance(sink, dict) else {}
+    is_plain = all(of_sink.get(key, plain) == plain for key, plain in PLAIN_FORM.items())
+    is_files_sink = is_plain and of_sink.get("type") == "files"
     is_reduced = data.get("changes") in ("upsert", "append_only")
     if is_files_sink and not is_reduced and data.get("changelog") is not None:
         yield _problem(
