@@ -61,6 +61,15 @@ def test_a_column_that_was_dropped_before_a_load_makes_room_for_a_later_one_of_i
         assert (later.renamed, later.added) == ({"at": "at_3"}, {"at": "text"})
 
 
+def test_a_column_of_another_type_makes_room_for_a_load() -> None:
+    held, wanted = {"id": "bigint", "at": "jsonb", "own": "text"}, {"id": "bigint", "at": "text"}
+    loaded = column_changes(held, wanted, {"id": 1, "at": 2}, {1: "id", 3: "at"}, keeps_rows=False, place="it")
+    assert (loaded.renamed, loaded.added, loaded.dropped) == ({"at": "at_3"}, {"at": "text"}, ("at_3",))
+    assert loaded.fields == {-3: "at_3", 1: "id", 2: "at"}
+    with pytest.raises(TerminalError, match="column own of it has the type text"):
+        column_changes(held, {**wanted, "own": "jsonb"}, {}, {1: "id", 3: "at"}, keeps_rows=False, place="it")
+
+
 def test_a_dropped_column_is_known_in_later_batches() -> None:
     held = {"id": "bigint", "word": "text"}
     first = column_changes(held, {"id": "bigint", "word": "text"}, {"id": 1, "word": 9}, FIELDS, place="the target")

@@ -118,6 +118,8 @@ class PostgresSink(Sink):
                 f"{', '.join(batch.identity) or 'missing'}: set identifier_columns to columns of primitive types"
             )
         with self._database.transaction() as transaction:
+            # Token and columns of one moment: another process may bring this very batch between the two looks.
+            transaction.execute("set transaction isolation level repeatable read")
             self._target.changes(transaction, batch, self._owned(transaction, batch))
         return {}
 

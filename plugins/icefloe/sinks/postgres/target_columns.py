@@ -42,10 +42,15 @@ def column_changes(
                 "it: rename it, or leave it out of `columns`"
             )
     now = {field_id: name for name, field_id in field_ids.items()}
-    left = {} if keeps_rows else _left(fields, now.values())
-    fields = fields if keeps_rows else {}
     columns = {field_id: name for field_id, name in fields.items() if name in held}
-    renamed, dropped = dict[str, str](), []
+    renamed, dropped, left = dict[str, str](), list[str](), dict[int, str]()
+    if not keeps_rows:
+        # Of ours, one of another type makes room, as one that was dropped does.
+        clashes = (each for each in columns.items() if each[1] in wanted and not _fits(held[each[1]], wanted[each[1]]))
+        renamed = {name: f"{name}_{abs(field_id)}" for field_id, name in clashes}
+        dropped = [*renamed.values()]
+        left = _left({each: renamed.get(name, name) for each, name in fields.items()}, now.values())
+        fields = columns = {}
     for field_id, name in columns.items() if now else ():
         new = now.get(field_id)
         if new is None:
@@ -67,7 +72,7 @@ def column_changes(
         before = present.get(name, kind)
         if before == kind or _is_wider(kind, before):
             continue
-        if not _is_wider(before, kind):
+        if not _fits(before, kind):
             raise TerminalError(
                 f"column {name} of {place} has the type {before}, and the source needs {kind}: change the column "
                 "there, or leave it out of `columns`, or name another sink.table"
@@ -95,6 +100,11 @@ def _left(fields: Mapping[int, str], taken: Collection[str]) -> dict[int, str]:
         if name not in taken:
             found[min([-abs(field_id), *(key - 1 for key in found)])] = name
     return found
+
+
+def _fits(before: str, after: str) -> bool:
+    """True if a column of one of the types can have the other one."""
+    return before == after or _is_wider(before, after) or _is_wider(after, before)
 
 
 def _is_wider(before: str, after: str) -> bool:
