@@ -33,7 +33,7 @@ from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.manifests import manifest_reader
 from icefloe.iceberg.manifests.manifest_avro import RawEntry, read_manifest_entries, read_manifest_list
 from icefloe.iceberg.schemas.table_schema import TableSchema
-from icefloe.sinks import change_files
+from icefloe.sinks import file_form
 from icefloe.sinks.parquet_files import write_parquet_files
 from simulation.catalog import FILES
 
@@ -162,6 +162,6 @@ _REPLACED: Final = (
     (batch_folder, "task_file_effects", _file_effects),
     (write_map_output, "CarryOver", _KeptCarryOver),
     (write_part, "CarryOver", _KeptCarryOver),
-    (change_files, "write_parquet_files", _parquet_files),
+    (file_form, "write_parquet_files", _parquet_files),
     (documents, "_adapter", lru_cache(maxsize=64)(_Adapter)),
 )
