@@ -80,7 +80,10 @@ def installed(tmp_path: Path) -> Installation:
     [wheel] = (tmp_path / "wheel").glob("*.whl")
     subprocess.run([*uv, "pip", "install", "--no-deps", "--python", python, wheel], check=True)
     [packages] = (tmp_path / "venv").glob("lib/*/site-packages")
-    (packages / "rest.pth").write_text(sysconfig.get_path("purelib"))
+    # All but this repository, whose entry point for Airflow would be a second one.
+    for other in Path(sysconfig.get_path("purelib")).iterdir():
+        if not other.name.startswith("icefloe") and not (packages / other.name).exists():
+            (packages / other.name).symlink_to(other)
     pipelines = tmp_path / "dags" / "pipelines"
     pipelines.mkdir(parents=True)
     (pipelines.parent / "icefloe_pipelines.py").write_text(THREE_LINES)
