@@ -7,7 +7,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from pyarrow import flight
@@ -109,6 +111,63 @@ def test_health_is_what_the_loop_of_the_node_says(
     assert asked(address, "/../etc/passwd")[0] == 404
 
 
+def is_ended(connection: socket.socket, said: bytes = b"") -> bool:
+    """True if the other side has ended a connection, to which this one says something more."""
+    connection.settimeout(0.05)
+    try:
+        connection.sendall(said)
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def test_a_byte_now_and_then_buys_no_time_on_the_status_address(
+    server: NodeServer, status: NodeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_counts, "_SECONDS", 0.5)
+    with socket.create_connection(("127.0.0.1", int(str(status.status).rpartition(":")[2]))) as slow:
+        slow.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+        waited(lambda: is_ended(slow, b"x"), seconds=10)
+
+
+def test_connections_to_the_status_address_take_few_open_files_and_nobodys_place(
+    server: NodeServer, status: NodeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_counts, "_SECONDS", 600.0)
+    address = ("127.0.0.1", int(str(status.status).rpartition(":")[2]))
+    with ExitStack() as stack:
+        opened = [stack.enter_context(socket.create_connection(address)) for _ in range(24)]
+        waited(lambda: sum(map(is_ended, opened)) >= len(opened) - node_counts._AT_ONCE)
+        assert asked(str(status.status), "/health")[0] == 200
+
+
+def test_a_node_whose_look_fails_is_not_well(config: NodeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_server, "_LOOK_SECONDS", 0.01)
+    stop = threading.Event()
+
+    def end_strangers() -> None:
+        stop.set()
+        raise OSError("no file is left")
+
+    with served(config, NodeServer) as (found, _):
+        found.counts.looked_at = 0.0
+        monkeypatch.setattr(found, "end_strangers", end_strangers)
+        node_server._serve(found, config, config.pem(), stop)
+        assert found.counts.looked_at == 0.0
+
+
+def test_a_node_with_new_certificates_counts_on(config: NodeConfig, authority: PrivateAuthority) -> None:
+    with served(config, NodeServer) as (found, address):
+        renewed = node_server._replaced(found, replace(config, address=address), config.pem(), threading.Event())
+        with renewed:
+            read(address, member(authority), piece(0, 5))
+            waited(lambda: 'outcome="served"} 1' in found.counts.prometheus())
+            renewed.counts.looked_at = 7.0
+            assert found.counts.looked_at == 7.0
+
+
 def test_a_node_is_well_while_it_serves(status: NodeConfig, config: NodeConfig) -> None:
     own = replace(status, address=f"127.0.0.1:{free_port()}")
     stop, ready = threading.Event(), threading.Event()
@@ -122,6 +181,29 @@ def test_a_node_is_well_while_it_serves(status: NodeConfig, config: NodeConfig) 
         thread.join()
     with pytest.raises(urllib.error.URLError):
         asked(str(own.status), "/health")
+
+
+def test_a_node_sends_its_counts_again_and_again(
+    config: NodeConfig, authority: PrivateAuthority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_server, "_SEND_SECONDS", 0.05)
+    stop, ready = threading.Event(), threading.Event()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as statsd:
+        statsd.bind(("127.0.0.1", 0))
+        statsd.settimeout(20)
+        own = replace(config, address=f"127.0.0.1:{free_port()}", statsd=f"127.0.0.1:{statsd.getsockname()[1]}")
+        thread = threading.Thread(target=serve_node, args=(own, stop), kwargs={"say": lambda _: ready.set()})
+        thread.start()
+        try:
+            assert ready.wait(60)
+            for _ in range(2):
+                read(str(own.address), member(authority), piece(0, 5))
+                found = ""
+                while "requests.served:1|c" not in found:
+                    found = statsd.recv(4096).decode()
+        finally:
+            stop.set()
+            thread.join()
 
 
 def test_a_status_address_that_is_taken_is_one_sentence(config: NodeConfig) -> None:
@@ -146,3 +228,20 @@ def test_statsd_gets_what_was_added_since_the_last_time(config: NodeConfig) -> N
         node = "icefloe.node.worker-1_example_com_4995"
         assert statsd.recv(4096).decode().split("\n") == [f"{node}.requests.served:2|c", f"{node}.bytes:700|c"]
         assert statsd.recv(4096).decode() == f"{node}.bytes:1|c"
+
+
+def test_counts_that_could_not_be_sent_are_sent_the_next_time(
+    config: NodeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = NodeCounts()
+    counts.add("bytes", 700)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as statsd:
+        statsd.bind(("127.0.0.1", 0))
+        statsd.settimeout(20)
+        own = replace(config, address="worker:4995", statsd=f"127.0.0.1:{statsd.getsockname()[1]}")
+        with monkeypatch.context() as patches:
+            patches.setattr(socket, "getaddrinfo", Mock(side_effect=socket.gaierror("the name is not known now")))
+            with pytest.raises(OSError, match="not known now"):
+                counts.send(own)
+        counts.send(own)
+        assert statsd.recv(4096).decode() == "icefloe.node.worker_4995.bytes:700|c"

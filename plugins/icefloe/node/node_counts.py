@@ -7,9 +7,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final
+from typing import Any, Final
 
 from icefloe.errors import TransientError, one_line
 from icefloe.node.node_config import NodeConfig
@@ -23,7 +23,9 @@ _OTHERS: Final[Mapping[str, str]] = {
 }
 _MOST_SECONDS_WITHOUT_LOOK: Final = 30.0
 _SECONDS: Final = 5.0
-"""For a request of the status server."""
+"""For a request of the status server and its answer."""
+_AT_ONCE: Final = 8
+"""Requests of the status server, each with a thread and an open file; twice as many while some are being ended."""
 
 
 class NodeCounts:
@@ -64,13 +66,14 @@ class NodeCounts:
         # Dots and colons of an address would part a metric's name.
         node = re.sub("[^0-9A-Za-z-]", "_", config.address or "")
         with self._lock:
-            added = self._totals - self._sent
-            self._sent = self._totals.copy()
+            totals = self._totals.copy()
+        added = totals - self._sent
         lines = [f"icefloe.node.{node}.{name}:{count}|c" for name, count in added.items()]
         if lines:
             family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, kind) as statsd:
                 statsd.sendto("\n".join(lines).encode(), address)
+            self._sent = totals
 
 
 @contextmanager
@@ -81,8 +84,6 @@ def status_served(config: NodeConfig, counts: NodeCounts) -> Iterator[None]:
         return
 
     class Status(BaseHTTPRequestHandler):
-        timeout = _SECONDS
-
         def do_GET(self) -> None:
             if self.path == "/metrics":
                 self._answer(200, "text/plain; version=0.0.4; charset=utf-8", counts.prometheus())
@@ -125,7 +126,32 @@ class _StatusServer(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], kind: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._until: dict[Any, float] = {}  # end of the time of each connection, the oldest first
         super().__init__(address, kind)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Ends the oldest connections if there are too many."""
+        if len(self._until) >= 2 * _AT_ONCE:
+            self.shutdown_request(request)
+            return
+        self._until[request] = time.monotonic() + _SECONDS
+        self._end(list(self._until)[:-_AT_ONCE])
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Gives its place to another."""
+        self._until.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """A byte now and then gets nobody more time."""
+        now = time.monotonic()
+        self._end([each for each, until in self._until.copy().items() if until < now])
+
+    def _end(self, requests: list[Any]) -> None:
+        for each in requests:
+            with suppress(OSError):  # its thread has closed it
+                each.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, *_: object) -> None:
         """Nothing: whoever asked has gone."""

@@ -240,8 +240,8 @@ def _expire(config: NodeConfig, counts: NodeCounts, open_batches: OpenBatches) -
 def _serve(server: NodeServer, config: NodeConfig, pem: Pem, stop: threading.Event) -> None:
     while not stop.wait(_LOOK_SECONDS):
         try:
-            server.counts.looked_at = time.monotonic()
             server.end_strangers()
+            server.counts.looked_at = time.monotonic()
             with suppress(TerminalError):  # a file is being replaced: the next look finds it
                 found = config.pem()
                 if found != pem and _is_usable(config, found):
