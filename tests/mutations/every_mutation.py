@@ -198,7 +198,7 @@ MUTATIONS: Final = (
     Mutation(name="keys move to other partitions between two batches", function="Placement.require", kind=Kind.NEVER,
              suite=("tests/servers/test_kafka_changed_topics.py",)),
     Mutation(name="an update that is cut by a slice is two events", function="event_rows", kind=Kind.OTHERWISE, place=1,
-             suite=("tests/sinks/kafka/test_event_rows.py",)),
+             suite=("tests/sinks/test_event_rows.py",)),
     Mutation(name="a part that is in the topic as a whole is sent again", function="PartSender.send",
              kind=Kind.ALWAYS, place=7, suite=_SERVERS_KAFKA_SINK),
     Mutation(name="a load that begins again does not say so to its readers", function="KafkaSink.begin",
