@@ -143,8 +143,7 @@ MUTATIONS: Final = (
     Mutation(name="rows that a batch changed while they were read are differences", function="_while_it_has",
              kind=Kind.ALWAYS, suite=("tests/servers/test_postgres_pipelines.py",)),
     Mutation(name="a batch of a restored checkpoint is taken for the last one", function="refuse_other_record",
-             kind=Kind.NEVER, place=9, suite=(
-            "tests/sinks/opensearch/test_conformance.py::TestSoftDeletes",)),
+             kind=Kind.NEVER, place=9, suite=("tests/sinks/opensearch/test_restored.py",)),
     Mutation(name="a sink is read back that has never seen a batch", function="verify_delivery", kind=Kind.NEVER,
              place=5, suite=("tests/batch/verify/test_verify_delivery.py",)),
     Mutation(name="a batch may be opened over an open one", function="Checkpoint.create_offset", kind=Kind.NEVER,

@@ -77,6 +77,13 @@ def test_a_restored_index_goes_on_once_it_was_brought_the_batches_since(
     assert restorable.ids() == [0, 1, 2, 3]
 
 
+def test_a_batch_that_a_restored_checkpoint_planned_again_is_no_retry(restorable: Restorable) -> None:
+    longer = replace(proven(2, delivered_before=1), up_to_snapshot_id=9)
+    with pytest.raises(TerminalError, match="has batch 2 of people up to snapshot 3, and this batch 2 goes up to"):
+        run(sink_at(restorable.cluster), longer, part(changes(("+", 2, "name 2"), ("+", 8, "Eve"))))
+    assert restorable.ids() == [0, 1, 2]
+
+
 def test_batches_that_ended_without_changes_are_not_missed(restorable: Restorable) -> None:
     sink = sink_at(restorable.cluster)
     run(sink, proven(7, delivered_before=2), part(changes(("+", 7, "Gus"))))
