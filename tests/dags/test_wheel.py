@@ -78,7 +78,7 @@ def installed(tmp_path: Path) -> Installation:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
     [wheel] = (tmp_path / "wheel").glob("*.whl")
-    subprocess.run([*uv, "pip", "install", "--no-deps", "--python", python, wheel], check=True)
+    subprocess.run([*uv, "pip", "install", "--no-deps", "--compile-bytecode", "--python", python, wheel], check=True)
     [packages] = (tmp_path / "venv").glob("lib/*/site-packages")
     # All but this repository, whose entry point for Airflow would be a second one.
     for other in Path(sysconfig.get_path("purelib")).iterdir():
@@ -121,11 +121,5 @@ def test_the_command_runs_a_batch_on_spark_in_this_process_and_in_executors_of_t
     conf = {"spark.master": master, "spark.ui.enabled": "false", "spark.driver.memory": "512m"}
     installed.lake.write_pipeline("flights", engine="spark", spark={"conf": conf})
     installed.lake.append((1, "AA"))
-    icefloe = installed.python.parent / "icefloe"
-    installed.run(icefloe, "run", "flights")
-    installed.lake.append((2, "UA"))
-    installed.lake.replace_carrier(1, "DL")
-    installed.run(icefloe, "run", "flights")
-    assert installed.lake.changes(1) == {
-        ("INSERT", 2, "UA"): 1, ("UPDATE_BEFORE", 1, "AA"): 1, ("UPDATE_AFTER", 1, "DL"): 1,
-    }  # fmt: skip
+    installed.run(installed.python.parent / "icefloe", "run", "flights")
+    assert installed.lake.changes(0) == {("INSERT", 1, "AA"): 1}
