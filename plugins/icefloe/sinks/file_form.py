@@ -55,7 +55,7 @@ class FileForm(Document):
     def schema(self, given: pa.Schema) -> pa.Schema:
         """The columns in files of the changes with such columns."""
         if self.columns_as == "debezium":
-            image = pa.struct([each for each in given if each.name not in ChangeColumns.ALL])
+            image = pa.struct(_nullable(each for each in given if each.name not in ChangeColumns.ALL))
             source = pa.struct(list(source_schema(given)))
             kinds = {"before": image, "after": image, "source": source, "op": pa.string(), "ts_ms": pa.int64()}
             return pa.schema(kinds)
@@ -172,13 +172,24 @@ def _pieces(store: Store, key: str) -> Iterator[bytes]:
 
 def _events(batch: ProvenBatch, events: EventRows, schema: pa.Schema) -> pa.RecordBatch:
     rows = events.rows
-    images = _struct(batch.shown_rows(rows))
+    shown = batch.shown_rows(rows)
+    images = _struct(shown.cast(pa.schema(_nullable(shown.schema))))
     before, after = (images.take(pa.array(each, mask=each < 0)) for each in (events.befores, events.afters))
     # Of the commit, not of the delivery: a retry makes the same file.
     source = source_rows(batch, rows).take(pa.array(events.positions))
     kinds = pa.array(operations(batch)).take(pa.array(events.kinds))
     columns = [before, after, _struct(source), kinds, source.column("ts_ms")]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _nullable(fields: Iterable[pa.Field]) -> list[pa.Field]:
+    """An image that is missing lacks required columns too."""
+    return [
+        each.with_nullable(True).with_type(
+            pa.struct(_nullable(each.type)) if pa.types.is_struct(each.type) else each.type
+        )
+        for each in fields
+    ]
 
 
 def _struct(rows: pa.RecordBatch) -> pa.StructArray:
