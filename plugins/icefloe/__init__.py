@@ -33,14 +33,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from icefloe.api import read_changed_partitions, read_changes
-    from icefloe.orchestration.dags.task_group import batch_task_group
+    from icefloe.orchestration.dags.task_group import batch_task_group as batch_task_group
 
-__all__ = ["batch_task_group", "read_changed_partitions", "read_changes"]
+__all__ = ["read_changed_partitions", "read_changes"]
+"""Without `batch_task_group`: all names must be there without Airflow, too."""
 
 
 def __getattr__(name: str) -> object:
     """Imports a public function on first use: a DAG file must not pay for it."""
-    if name in __all__:
-        module = "icefloe.orchestration.dags.task_group" if name == "batch_task_group" else "icefloe.api"
+    if name in (*__all__, "batch_task_group"):
+        module = "icefloe.api" if name in __all__ else "icefloe.orchestration.dags.task_group"
         return getattr(import_module(module), name)
     raise AttributeError(f"module 'icefloe' has no attribute {name!r}")

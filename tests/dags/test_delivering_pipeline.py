@@ -69,6 +69,16 @@ def test_a_sink_that_fails_leaves_the_batch_open_and_the_next_run_delivers_it(
     assert documents(delivering) == {"1": "AA"}
 
 
+def test_a_consumer_of_files_in_order_finds_them_where_they_stay(lake: Lake, run_dag: RunDag) -> None:
+    lake.write_pipeline(
+        "flights", sink={"type": "files", "path": f"file://{lake.folder}/sorted", "order_by": ["carrier"]}
+    )
+    lake.append((1, "UA"), (2, "AA"))
+    committed = result(run_dag("flights"), "commit")
+    assert (committed["sink"], committed["sink_path"]) == ("files", f"file://{lake.folder}/sorted")
+    assert (lake.folder / "sorted" / "batch=0" / "_manifest.json").exists()
+
+
 def test_a_backfill_stays_staged(delivering: Lake, run_dag: RunDag) -> None:
     snapshot_id = delivering.append((1, "AA"))
     done = run_dag("flights__backfill", up_to_snapshot_id=str(snapshot_id))

@@ -9,6 +9,7 @@ import pytest
 
 import airflow_environment
 from icefloe.errors import TerminalError
+from icefloe.orchestration.page.dag_reader import DagReader
 from support.pipelines.lake import Lake, TaskStates
 from support.servers.daemons import wait_until
 
@@ -34,7 +35,12 @@ with DAG("own", schedule="@daily", catchup=False, max_active_runs=4, default_arg
     def fail(dag_run) -> None:
         assert not dag_run.conf.get("fails")
 
+    @task
+    def beside(number, dag_run) -> None:
+        assert number != dag_run.conf.get("fails_at")
+
     wanted() >> batch_task_group("pipelines/flights.yaml") >> use() >> fail()
+    beside.expand(number=[0, 1])
 """
 GROUP = ("plan", "route", "insert_only", "commit", "cleanup")
 
@@ -76,10 +82,21 @@ def test_tasks_after_the_group_run_and_know_the_number_of_changes_if_there_are_n
     assert (quiet.run_state, used(quiet), quiet.by_task["flights.commit"]) == ("success", 0, "skipped")
 
 
+def test_a_mapped_task_that_fails_does_not_decide_how_the_group_ended(lake: Lake, run_dag: RunDag, own: Path) -> None:
+    from airflow.utils.session import create_session
+
+    lake.append((1, "AA"))
+    assert run_dag("own", fails_at=0).run_state == "failed"
+    with create_session() as session:
+        [dag] = DagReader().dags(session, {"own"})
+    assert dag.last_run is not None
+    assert (dag.group, dag.last_run.state) == ("flights", "success")
+
+
 def test_a_group_that_is_skipped_as_a_whole_opens_no_batch(lake: Lake, run_dag: RunDag, own: Path) -> None:
     lake.append((1, "AA"))
     skipped = run_dag("own", wanted=False)
-    assert skipped.in_state("success") == {"wanted"}
+    assert skipped.in_state("success") == {"wanted", "beside"}
     assert not (lake.folder / "storage").exists()
 
 

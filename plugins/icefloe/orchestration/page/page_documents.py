@@ -209,8 +209,8 @@ class PageDocuments:
     def _status(self, dag: DagState) -> tuple[Found, Found | None]:
         if dag.facts.pipeline is None or dag.is_backfill:
             return Found(), None
-        statuses, looks = self._statuses({dag.dag_id: dag.facts.pipeline})
-        return statuses[dag.dag_id], looks.get(dag.dag_id)
+        statuses, looks = self._statuses({dag.key: dag.facts.pipeline})
+        return statuses[dag.key], looks.get(dag.key)
 
     def _statuses(self, pipelines: Mapping[str, Pipeline]) -> tuple[dict[str, Found], dict[str, Found]]:
         written = self._checkpoints.statuses(pipelines)

@@ -162,9 +162,10 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch,
     committed_before_at: str | None = None
     writer = current_writer()
     reference = reference_of(pipeline, plan_result, writer)
+    expanded = pipeline.expanded(os.environ)
     try:
         # No Spark application is started from here, so that its connection need not be there.
-        report = PhaseRunner(pipeline=pipeline.expanded(os.environ)).commit(reference)
+        report = PhaseRunner(pipeline=expanded).commit(reference)
         send_report(report)
     except BatchFinished as finished:
         report = finished.report
@@ -181,7 +182,8 @@ def commit(pipeline: Pipeline, plan_result: PlanResult) -> tuple[CommittedBatch,
         "counts": dict(report.batch.counts),
         "checkpoint_uri": reference.checkpoint.url,
         "sink": "files" if report.delivery is None else report.delivery.sink,
-        "sink_path": plan_result["sink_path"],
+        # Tasks write what delivery gives another order or form to a place that the next batch clears.
+        "sink_path": (report.delivery and expanded.sink.path) or plan_result["sink_path"],
         "delivery": None if report.delivery is None else asdict(report.delivery),
         "changed_partitions": None if report.batch.changed_partitions is None else [*report.batch.changed_partitions],
     }
