@@ -134,12 +134,13 @@ def test_a_table_with_a_column_of_delta_is_refused(tmp_path: Path) -> None:
         sink(tmp_path, columns_as="delta").begin(load.batch)
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "no object"])
 def test_lines_that_are_damaged_are_an_error_in_words(tmp_path: Path, history: StagedHistory, damage: str) -> None:
     deliver(tmp_path, history, format="jsonl")
     [path, *_] = files(tmp_path, 0)
     data = path.read_bytes()
-    path.write_bytes(data[:-5] if damage == "cut" else data.replace(b'"id":', b'"id";'))
+    damaged = {"cut": data[:-5], "flipped": data.replace(b'"id":', b'"id";'), "no object": b"5\n" + data}
+    path.write_bytes(damaged[damage])
     schema = ChangeColumns.schema(history.schema, with_batch=True)
     with pytest.raises(TerminalError, match="is damaged"):
         list(sink(tmp_path, format="jsonl").read_back(schema))

@@ -17,7 +17,7 @@ from icefloe.documents import LEFT_OUT_IF_EMPTY, Document
 from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.events import EventRows, event_rows, operations, source_rows, source_schema
-from icefloe.sinks.json_texts import JsonForm, parser, row_texts
+from icefloe.sinks.json_texts import JsonForm, parsed_rows, parser, row_texts
 from icefloe.sinks.parquet_files import holds_same_rows, read_parquet, row_slices, write_parquet_files
 from icefloe.storage.local_folders import on_local_disk
 from icefloe.storage.store import KeyMissingError, Store, join_url
@@ -153,13 +153,12 @@ class FileForm(Document):
         for piece in chain(_pieces(store, key), [b"\n"]):
             *lines, rest = (rest + piece).split(b"\n")
             try:
-                values = [parse(json.loads(line)) for line in lines if line]
-                columns = [pa.array([row[each.name] for row in values], each.type) for each in schema]
-            except (ArithmeticError, LookupError, TypeError, ValueError) as cause:
+                rows = parsed_rows([parse(json.loads(line)) for line in lines if line], schema)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as cause:
                 raise TerminalError(
                     f"{join_url(store.url, key)} is damaged ({one_line(cause)}): restore it, or deliver its batch again"
                 ) from cause
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            yield rows
 
 
 def _pieces(store: Store, key: str) -> Iterator[bytes]:

@@ -130,6 +130,13 @@ def parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
     return lambda value: None if value is None else parse(value)
 
 
+def parsed_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of values that a `parser` gives; a missing one is null."""
+    # Arrow makes extension types inside of others from their storage alone.
+    columns = [pa.array([row.get(each.name) for row in rows], _storage(each.type)).cast(each.type) for each in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 def map_entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array, NDArray[np.int64]]:
     """Keys and values of all maps that are not null, concatenated, and the number of entries of each map.
 
@@ -291,6 +298,19 @@ def _parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
         element = parser(kind.value_type, form)
         return lambda value: [element(each) for each in value]
     return lambda value: value
+
+
+def _storage(kind: pa.DataType) -> pa.DataType:
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_storage(each.type)) for each in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_storage(kind.key_type), kind.item_field.with_type(_storage(kind.item_type)))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        made = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return made(kind.value_field.with_type(_storage(kind.value_type)))
+    return kind
 
 
 def _entries(value: Any) -> Any:

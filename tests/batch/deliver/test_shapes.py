@@ -46,7 +46,7 @@ def command(lab: Workspace, name: str, *arguments: object, **sink: Any) -> Outco
     return icefloe(name, lab.pipeline(sink=whole, identifier_columns=None), *arguments)
 
 
-@pytest.mark.parametrize("format_", ["parquet"])
+@pytest.mark.parametrize("format_", ["parquet", "jsonl"])
 @pytest.mark.parametrize("shape", ["icefloe", "delta", "debezium"])
 def test_required_and_nested_columns_are_delivered_and_verified(lab: Workspace, shape: str, format_: str) -> None:
     form = {"columns_as": shape, "format": format_, "order_by": ["id"]}

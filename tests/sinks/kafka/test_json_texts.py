@@ -1,6 +1,7 @@
 """Golden texts of every type: the table of docs/sinks.md, from Debezium's and Kafka Connect's documentation."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from uuid import UUID
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.json_texts import JsonForm, json_texts, parser
+from icefloe.sinks.json_texts import JsonForm, json_texts, parsed_rows, parser, row_texts
 
 NOON = datetime(2026, 11, 22, 12, 0, 0, 5)
 NANOS = 1795348800000005001
@@ -73,3 +74,23 @@ def test_not_a_number_is_a_text() -> None:
 def test_a_type_without_a_text_is_refused_with_its_column() -> None:
     with pytest.raises(TerminalError, match=r"^column wait has type month_day_nano_interval"):
         json_texts(pa.array([], pa.month_day_nano_interval()), DEBEZIUM, name="wait")
+
+
+@pytest.mark.parametrize("form", [JsonForm.READABLE, JsonForm.DEBEZIUM])
+@pytest.mark.parametrize("of", [
+    lambda kind: pa.struct([pa.field("a", kind, nullable=False), pa.field("b", pa.list_(kind))]),
+    pa.list_, pa.large_list, lambda kind: pa.map_(pa.string(), kind), lambda kind: pa.map_(kind, kind),
+])  # fmt: skip
+def test_uuids_inside_of_other_types_come_back(form: JsonForm, of: Callable[[pa.DataType], pa.DataType]) -> None:
+    uuids = pa.array([UUID(int=5).bytes, UUID(int=2**127).bytes], pa.binary(16))
+    stored, kind = of(pa.binary(16)), of(pa.uuid())
+    first, second = uuids.to_pylist()
+    value: object = [first, second]
+    if pa.types.is_struct(kind):
+        value = {"a": first, "b": [second, None]}
+    if pa.types.is_map(kind):
+        value = [(first if kind.key_type == pa.uuid() else "x", second)]
+    rows = pa.RecordBatch.from_arrays([pa.array([value, None], stored).cast(kind)], ["c"])
+    parse = parser(pa.struct(list(rows.schema)), form)
+    found = parsed_rows([parse(json.loads(text)) for text in row_texts(rows, form).to_pylist()], rows.schema)
+    assert found.equals(rows)

@@ -23,7 +23,7 @@ from icefloe.sinks.events import (
     source_rows,
     widened,
 )
-from icefloe.sinks.json_texts import TEXT, JsonForm, avro_name, object_texts, parser, row_texts
+from icefloe.sinks.json_texts import TEXT, JsonForm, avro_name, object_texts, parsed_rows, parser, row_texts
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.schemas import AvroRegistry, AvroSchema, avro_schema, value_schema
 from icefloe.sinks.sink import SchemaOf
@@ -187,10 +187,7 @@ class RetainedChanges:
 
     def rows(self, messages: Sequence[Message]) -> pa.RecordBatch:
         """The changes of messages with a change: two rows for an update."""
-        rows = [row for message in messages for row in self._read(message)]
-        return pa.RecordBatch.from_arrays(
-            [pa.array([row.get(field.name) for row in rows], field.type) for field in self._schema], schema=self._schema
-        )
+        return parsed_rows([row for message in messages for row in self._read(message)], self._schema)
 
     def _debezium(self, message: Message) -> Iterator[dict[str, object]]:
         payload = self._payload(message.value())
