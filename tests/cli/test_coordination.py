@@ -1,5 +1,6 @@
 """Pipelines over a store that ignores conditional writes, with a table of DynamoDB in front of it."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from icefloe.batch.context.batch_folder import FolderMarker
 from icefloe.batch.context.session import PipelineSession
 from icefloe.batch.open import recorded_pipeline
+from icefloe.batch.run_settings import Credentials
+from icefloe.batch.upkeep.survey import open_batches
 from support.pipelines.workspace import Workspace, icefloe
 from support.servers.careless_store import careless_store
 from support.servers.table_server import Table, table_server
@@ -132,6 +135,30 @@ def test_a_sweep_of_another_table_of_that_name_leaves_everything_alone(
         table.items = records
     assert icefloe(*command).code == 0
     assert icefloe("run", pipeline).code == 0
+
+
+@pytest.mark.parametrize("keys", [{"storage": "s3://lake/icefloe", **TABLE}, {"checkpoint": "dynamodb://icefloe"}])
+def test_a_node_asks_the_table_that_the_pipeline_names(
+    workspace: Workspace, objects: dict[str, bytes], table: Table, monkeypatch: pytest.MonkeyPatch, keys: dict[str, str]
+) -> None:
+    if "coordination" in keys:
+        monkeypatch.setenv("TABLE", keys["coordination"])
+        keys = {**keys, "coordination": "${TABLE}"}
+    assert icefloe("run", workspace.pipeline(**keys)).code == 0
+    storage = keys.get("storage", workspace.storage().as_uri())
+    [marker] = [each for each in (*objects, *contents(workspace.storage())) if each.endswith("/_checkpoint.json")]
+    batch = f"{marker.split('/')[-2]}/0"
+
+    def found() -> set[str]:
+        return open_batches([batch], storages=[storage], credentials=Credentials(), environ=os.environ)
+
+    assert found() == set()
+    [commit] = [each for each in table.items if each[1].endswith("events/commits/0.json")]
+    del table.items[commit]
+    assert found() == {batch}
+    monkeypatch.setenv("ICEFLOE_DYNAMODB_REGION", "eu-west-1")
+    table.items.clear()
+    assert found() == {batch}
 
 
 def test_a_checkpoint_alone_may_be_in_a_table_and_is_of_one_storage(workspace: Workspace, table: Table) -> None:

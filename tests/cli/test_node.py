@@ -42,16 +42,26 @@ def test_a_node_serves_alone_at_its_port_and_ends_well_when_it_is_stopped(machin
     assert f"node 127.0.0.1:{machine.port} serves {machine.folder}" in machine.server.log.read_text()
 
 
+def test_a_storage_with_a_variable_that_is_not_set_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAKE", raising=False)
+    authority = PrivateAuthority.create(tmp_path / "authority")
+    machine = NodeMachine.create(tmp_path / "machine", authority, storages=["file:///lake", "s3://${LAKE}/icefloe"])
+    refused = icefloe("node", "--config", machine.config)
+    assert refused.code == 65
+    assert f"storages of {machine.config} has s3://${{LAKE}}/icefloe, and that variable is not set" in refused.sentence
+
+
 @pytest.mark.slow
-def test_old_files_of_an_open_batch_stay_until_it_ends(tmp_path: Path) -> None:
+def test_old_files_of_an_open_batch_stay_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workshop = Workshop.create(tmp_path / "workshop")
+    monkeypatch.setenv("STORAGE", str(workshop.storage))
     workshop.append(range(20))
     batch = workshop.open().run_route()
     status = f"127.0.0.1:{free_port()}"
     machine = NodeMachine.create(
         tmp_path / "machine",
         PrivateAuthority.create(tmp_path / "authority"),
-        storages=[f"file://{workshop.storage}"],
+        storages=["file://${STORAGE}"],
         status=status,
     )
     own = f"{batch.folder.parent.name}/{batch.plan.batch_number}/0.0.a1.data"

@@ -24,6 +24,7 @@ from support.nodes.held_outputs import (
     require_made_again,
 )
 from support.nodes.machines import TwoMachines
+from support.pipelines.sweeping import swept
 from support.pipelines.workshop import Workshop
 from support.servers.daemons import wait_until
 
@@ -42,6 +43,17 @@ def test_map_outputs_stay_on_the_machines_and_give_the_same_parts(machines: TwoM
     assert not nodes_lost(batch)
     require_exact(workshop, batch)
     batch.clean_up()
+    assert [node.outputs() for node in machines.nodes] == [[], []]
+
+
+def test_a_sweep_before_the_cleanup_takes_the_files_at_nodes_too(machines: TwoMachines, workshop: Workshop) -> None:
+    batch = workshop.open()
+    batch.run(Phase.SHUFFLE_WRITE, machines)
+    batch.coalesce()
+    batch.run(Phase.SHUFFLE_READ, machines)
+    batch.commit()
+    assert all(held_by(node, batch) for node in machines.nodes)
+    swept(workshop.storage)
     assert [node.outputs() for node in machines.nodes] == [[], []]
 
 

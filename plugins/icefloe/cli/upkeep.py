@@ -16,9 +16,10 @@ from icefloe.batch.upkeep.survey import open_batches, survey_storage
 from icefloe.cli.pipeline_session import load_named_pipeline, places_here
 from icefloe.cli.screen import Screen, is_agreed
 from icefloe.engines.local import LocalEngine
-from icefloe.errors import IcefloeError, UsageError
+from icefloe.errors import IcefloeError, TerminalError, UsageError
 from icefloe.node.node_config import load_node_config
 from icefloe.node.node_server import serve_node
+from icefloe.pipeline.environment import expand, has_reference
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.sinks.sink import PartDelivery
@@ -138,9 +139,14 @@ def node(arguments: Namespace, screen: Screen) -> None:
         config.kept_folder.refill()
         screen.say(f"tasks write to {config.address} again")
         return
+    storages = expand([*config.storages], os.environ)
+    if unset := next(filter(has_reference, storages), None):
+        raise TerminalError(
+            f"storages of {arguments.config} has {unset}, and that variable is not set here: set it for the node"
+        )
     needed = partial(
         open_batches,
-        storages=config.storages,
+        storages=storages,
         credentials=Credentials.from_environment(os.environ),
         environ=os.environ,
     )

@@ -186,7 +186,7 @@ def _peer_of(file: int, port: int, *, ends: bool = False) -> _Peer | None:
 
 
 _LOOK_SECONDS: Final = 1.0
-_EXPIRE_SECONDS: Final = 600.0
+_EXPIRE_SECONDS: Final = 3600.0
 _SEND_SECONDS: Final = 10.0
 _BIND_PAUSE_SECONDS: Final = 0.02
 _MOST_SECONDS_WITHOUT_PORT: Final = 60.0

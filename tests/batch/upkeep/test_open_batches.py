@@ -38,10 +38,23 @@ def test_a_batch_of_a_backfill_is_open_too(workshop: Workshop) -> None:
 
 
 def test_any_of_several_storages_may_have_it(workshop: Workshop, batch: OpenBatch, tmp_path: Path) -> None:
-    empty, own = f"file://{tmp_path}/empty", f"file://{workshop.storage}"
-    assert found(workshop, name_of(batch), storages=(empty, own)) == {name_of(batch)}
-    assert found(workshop, name_of(batch), storages=(empty,)) == set()
+    other = Workshop.create(tmp_path / "other")
+    other.append([1])
+    other.deliver()
+    both = (f"file://{other.storage}", f"file://{workshop.storage}")
+    unknown = f"{'0' * 32}/1"
+    assert found(workshop, name_of(batch), unknown, storages=both) == {name_of(batch)}
+    assert found(workshop, name_of(batch), storages=both[:1]) == set()
     assert found(workshop, name_of(batch), storages=()) == set()
+
+
+def test_a_storage_that_no_pipeline_has_written_to_can_judge_nothing(
+    workshop: Workshop, batch: OpenBatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    batch.commit()
+    gone = f"file://{tmp_path}/not-mounted"
+    assert found(workshop, name_of(batch), storages=(gone, f"file://{workshop.storage}")) == {name_of(batch)}
+    assert f"no pipeline has marked a folder of batches below {gone}/shuffle: correct the URL" in caplog.text
 
 
 def test_files_are_needed_as_long_as_nobody_can_say_otherwise(

@@ -25,11 +25,11 @@ from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import Store
 from icefloe.units import natural, time_text
 
-__all__ = ["clean_up_finished", "commit_batch", "try_to_clean_up"]
+__all__ = ["clean_up_finished", "commit_batch", "delete_at_nodes", "try_to_clean_up"]
 
 logger = logging.getLogger(__name__)
 
-_INDEX: Final = re.compile(r"(?P<attempt>(?P<record>[0-9]+/[0-9]+\.[0-9]+)\.[0-9A-Za-z_-]+)\.index")
+_INDEX: Final = re.compile(r"(?P<attempt>(?P<record>(.+/)?[0-9]+/[0-9]+\.[0-9]+)\.[0-9A-Za-z_-]+)\.index")
 
 
 def try_to_clean_up(reference: BatchReference) -> None:
@@ -56,7 +56,7 @@ def clean_up_finished(reference: BatchReference) -> int:
     keys = [stored.key for stored in batches.list("") if _is_up_to(number, stored.key)]
     over = sorted({str(number), *(key.partition("/")[0] for key in keys)})
     plans = [f"{batch}/{PLAN}" for batch in over]
-    _delete_at_nodes(batches, keys)
+    delete_at_nodes(batches, keys)
     batches.delete(key for key in keys if key not in plans)
     unfinished = sum(batches.remove_unfinished(batch, is_over=True) for batch in over)
     batches.delete(plans)
@@ -76,8 +76,8 @@ def _delete_staged(reference: BatchReference) -> int:
     return deleted
 
 
-def _delete_at_nodes(batches: Store, keys: Sequence[str]) -> None:
-    """As far as the nodes answer: what stays there expires."""
+def delete_at_nodes(batches: Store, keys: Sequence[str]) -> None:
+    """Deletes what is at nodes, by the keys of folders of batches; as far as they answer: the rest expires."""
     records = map_parallel(batches.find, _records_of_nodes(keys))
     places: dict[str, set[str]] = {}
     for record in records:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from icefloe.batch.context.batch_folder import MARKER, FolderMarker
+from icefloe.batch.deliver.commit_batch import delete_at_nodes
 from icefloe.batch.run_settings import Credentials
 from icefloe.checkpoint.log import Checkpoint, CheckpointView
 from icefloe.checkpoint.protocol import BatchState
@@ -96,7 +97,10 @@ class Leftover:
             state = self.unless_opened_in.look().state_of(self.batch_number)
             if state is not BatchState.FREE:
                 return 0
-        self.store.delete([each.key for each in self.files])
+        keys = [each.key for each in self.files]
+        if self.reason is Reason.ENDED:
+            delete_at_nodes(self.store, keys)
+        self.store.delete(keys)
         return len(self.files)
 
 
@@ -185,7 +189,7 @@ def open_batches(
 
     Args:
         among: batches as ``<checkpoint id>/<number>``.
-        storages: their URLs. A batch of none of them is not open.
+        storages: their URLs. A batch that none of them knows is not open.
     """
     wanted: defaultdict[str, list[str]] = defaultdict(list)
     for batch in among:
@@ -202,11 +206,20 @@ def open_batches(
         )
         with _needed_if_unknown(found, among):
             shuffle = look.open_place(url_below(url, "shuffle"))
-            for key in [each.key for each in shuffle.list("") if each.key.endswith(f"/{MARKER}")]:
-                folder = key.removesuffix(f"/{MARKER}")
-                batches = wanted.get(folder.rpartition("/")[2], ())
-                with _needed_if_unknown(found, batches):
-                    found.update(look.open_among(batches, shuffle.child(folder)) if batches else ())
+            folders = [each.key.removesuffix(f"/{MARKER}") for each in shuffle.list("") if each.key.endswith(MARKER)]
+            if not folders:
+                raise TerminalError(
+                    f"no pipeline has marked a folder of batches below {shuffle.url}: correct the URL in `storages`, "
+                    "or bring back what was there"
+                )
+            for folder in folders:
+                if batches := wanted.get(folder.rpartition("/")[2]):
+                    with _needed_if_unknown(found, batches):
+                        marker = FolderMarker.load(shuffle.child(folder))
+                        table = None if marker is None else expand(marker.coordination, environ)
+                        options = credentials.coordinated_by(table, url).storage_options
+                        look.open_place = partial(open_store, options=options)
+                        found.update(look.open_among(batches, look.open_place(join_url(shuffle.url, folder))))
     return found
 
 
