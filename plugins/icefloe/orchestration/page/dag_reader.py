@@ -213,7 +213,8 @@ def _with_tasks(session: Session, rows: Iterable[Any]) -> list[RunState]:
     ):
         task = dict(zip((fact.key for fact in facts), found, strict=True))
         number, task_id = ids.get((dag_id, run_id)), task["task_id"]
-        if number is not None:
+        # Of a mapped task of somebody's own, one that failed decides.
+        if number is not None and not (task_id in tasks[number] and tasks[number][task_id].state == "failed"):
             passed_on = values.get((number, task_id), {})
             trouble, result = _mapping(passed_on.get(TROUBLE)), _mapping(passed_on.get(_RESULT))
             tasks[number][task_id] = TaskState(**task, trouble=trouble, result=result)
