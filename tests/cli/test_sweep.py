@@ -1,4 +1,5 @@
 import io
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -123,15 +124,39 @@ class Marked(DocumentFolder):
         return 7
 
 
-@pytest.mark.parametrize(("argument", "purged"), [("--dry-run", 0), ("--yes", 7)])
-def test_marks_are_removed_if_somebody_agrees(tmp_path: Path, argument: str, purged: int) -> None:
+@pytest.fixture
+def marked(tmp_path: Path) -> Iterator[Path]:
+    """A pipeline file whose sink has marks, and no batch yet."""
     Marked.purged = 0
-    lab = Workspace.create(tmp_path)
     with registered(), mock.patch("support.sinks.document_folder.DocumentFolder", Marked):
-        pipeline = lab.pipeline(sink={"type": "documents", "folder": str(tmp_path / "documents")})
-        done = icefloe("purge", pipeline, "--older-than", "30d", argument, "--json")
+        lab = Workspace.create(tmp_path)
+        lab.append(1)
+        yield lab.pipeline(sink={"type": "documents", "folder": str(tmp_path / "documents")})
+
+
+@pytest.mark.parametrize(("argument", "purged"), [("--dry-run", 0), ("--yes", 7)])
+def test_marks_are_removed_if_somebody_agrees(marked: Path, argument: str, purged: int) -> None:
+    early = icefloe("purge", marked, "--older-than", "30d", argument)
+    assert (early.code, "or got no batch yet, so there is nothing to purge" in early.err) == (2, True)
+    assert icefloe("run", marked).code == 0
+    done = icefloe("purge", marked, "--older-than", "30d", argument, "--json")
     assert (done.code, done.document) == (0, {"pipeline": "events", "found": 7, "purged": purged})
     assert Marked.purged == purged
+
+
+def test_marks_of_another_owner_or_of_another_pipelines_sink_stay(
+    marked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ICEFLOE_OWNER", "airflow-one")
+    assert icefloe("run", marked).code == 0
+    with monkeypatch.context() as patches:
+        patches.setenv("ICEFLOE_OWNER", "airflow-two")
+        refused = icefloe("purge", marked, "--older-than", "30d", "--yes")
+        assert (refused.code, "airflow-one" in refused.err) == (65, True)
+    (tmp_path / "documents" / "owner.json").write_text('"the owner who took it over"')
+    refused = icefloe("purge", marked, "--older-than", "30d", "--yes")
+    assert (refused.code, "is another's" in refused.err) == (65, True)
+    assert Marked.purged == 0
 
 
 def test_a_sink_without_marks_is_named(tmp_path: Path) -> None:

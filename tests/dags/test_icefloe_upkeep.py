@@ -9,13 +9,16 @@ from unittest import mock
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowSkipException
 
 import airflow_environment
+from icefloe.errors import TerminalError, TransientError
 from icefloe.orchestration.dags.upkeep_dag import upkeep_dag
 from icefloe.orchestration.tasks import calls
 from support.pipelines.lake import Lake, TaskStates
 from support.pipelines.leftovers import left_in_shuffle
-from support.sinks.document_folder import DocumentFolder, registered
+from support.sinks.document_folder import DocumentFolder
+from support.sinks.registered import registered_sinks
 
 pytestmark = pytest.mark.airflow
 RunDag = Callable[..., TaskStates]
@@ -58,8 +61,9 @@ def test_each_pipeline_is_swept_and_a_bad_one_is_one_red_task(
     assert found[("sweep", "flights.yaml")] == "success"
     assert left_in_shuffle(lake.folder / "storage") == []
     assert found[("purge", "flights.yaml")] == "skipped"
-    for task_id in ("sweep", "purge"):
-        assert {found[(task_id, f"{name}.yaml")] for name in ("without_connection", "broken")} == {"failed"}
+    assert {found[("sweep", f"{name}.yaml")] for name in ("without_connection", "broken")} == {"failed"}
+    # A purge that has nothing to do asks for no connection.
+    assert [found[("purge", f"{name}.yaml")] for name in ("without_connection", "broken")] == ["skipped", "failed"]
 
 
 def test_a_folder_without_pipelines_is_a_run_without_work(
@@ -94,7 +98,6 @@ def test_a_storage_is_opened_with_the_connection_of_the_pipeline(
 
 class Marked(DocumentFolder):
     keeps_deletions = True
-    purge_after = 30 * 86_400.0
 
     def purge(self, *, before: datetime, dry_run: bool = False) -> int:
         assert timedelta(days=29) < datetime.now(UTC) - before < timedelta(days=31)
@@ -102,11 +105,36 @@ class Marked(DocumentFolder):
         return 7
 
 
-def test_marks_go_at_the_age_that_the_sink_names(lake: Lake) -> None:
-    path = airflow_environment.PIPELINES / "flights.yaml"
-    with registered(), mock.patch("support.sinks.document_folder.DocumentFolder", Marked):
-        lake.write_pipeline("flights", sink={"type": "documents", "folder": str(lake.folder / "documents")})
+def test_marks_go_at_the_age_that_the_sink_names(lake: Lake, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEFLOE_OWNER", "here")
+    path, folder = airflow_environment.PIPELINES / "flights.yaml", lake.folder / "documents"
+    lake.append((1, "AA"))
+    with (
+        registered_sinks(documents=lambda options: Marked(Path(options["folder"]))),
+        mock.patch.object(Marked, "purge_after", 30 * 86_400.0),
+    ):
+        lake.write_pipeline("flights", sink={"type": "documents", "folder": str(folder), "purge_after": "30d"})
+        with pytest.raises(AirflowSkipException, match="no marks of deleted rows yet"):
+            calls.purge_pipeline(path)
+        assert run_dag("flights").by_task["commit"] == "success"
         assert calls.purge_pipeline(path) == 7
+        monkeypatch.setenv("ICEFLOE_OWNER", "elsewhere")
+        with pytest.raises(TerminalError, match="belongs to owner here, "):
+            calls.purge_pipeline(path)
+        monkeypatch.setenv("ICEFLOE_OWNER", "here")
+        (folder / "owner.json").write_text('"the owner who took it over"')
+        with pytest.raises(TerminalError, match="is another's"):
+            calls.purge_pipeline(path)
+
+
+def test_a_pipeline_without_an_age_asks_nobody(lake: Lake) -> None:
+    lake.write_pipeline("flights", sink={"type": "documents", "folder": str(lake.folder)})
+    with (
+        registered_sinks(documents=lambda _: pytest.fail("it was opened")),
+        mock.patch.object(calls, "resolve_credentials", side_effect=TransientError("the API server is away")),
+        pytest.raises(AirflowSkipException, match="has no purge_after"),
+    ):
+        calls.purge_pipeline(airflow_environment.PIPELINES / "flights.yaml")
 
 
 def made(folder: Path, schedule: str | None = None) -> DAG:

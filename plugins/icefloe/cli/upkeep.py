@@ -76,10 +76,11 @@ def purge(arguments: Namespace, screen: Screen) -> None:
     pipeline = load_named_pipeline(arguments)
     before = datetime.now(UTC) - timedelta(seconds=arguments.older_than)
     purged = 0
-    with places_here(pipeline).delivery_sink() as sink:
-        if sink is None or not sink.keeps_deletions:
+    with places_here(pipeline, command="purge").marked_sink() as sink:
+        if sink is None:
             raise UsageError(
-                f"a sink of type {pipeline.sink.type} keeps no marks of deleted rows, so there is nothing to purge",
+                f"a sink of type {pipeline.sink.type} keeps no marks of deleted rows, or got no batch yet, so there is "
+                "nothing to purge",
                 pipeline=pipeline.name,
             )
         with screen.under_way("counting"):

@@ -105,7 +105,7 @@ class Sink(ABC):
             `read_range`.
         wants_unique_keys: True if a key with several rows is a fault (``duplicates: fail``).
         order_by: dotted names of columns; parts are then ranges of their values, each part sorted by them.
-        purge_after: age in seconds at which upkeep purges marks; None: only `icefloe purge` does.
+        purge_after: age in seconds at which upkeep purges marks, if the pipeline has the key ``purge_after``.
         keeps_updates: True if both rows of an update stay next to each other, sorted by the one after it.
         shows_removed_rows: False if a log leaves out rows before updates, and shows of a deleted row its key alone.
     """

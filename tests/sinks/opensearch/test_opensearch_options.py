@@ -32,6 +32,15 @@ def test_marks_of_deleted_rows_are_purged_at_an_age_only_if_one_is_written(
     assert open_opensearch_sink(options, connection={}, open_store=lambda _: pytest.fail("x")).purge_after == seconds
 
 
+@pytest.mark.parametrize("written", [30, 0, "30", "59m"])
+def test_an_age_of_marks_that_somebody_forgot_the_unit_of_is_refused(written: str | int) -> None:
+    options = {"url": "http://search", "index": "people", "purge_after": written}
+    with pytest.raises(
+        TerminalError, match=r"sink\.purge_after does not fit .* is less than an hour; a number without"
+    ):
+        open_opensearch_sink(options, connection={}, open_store=lambda _: pytest.fail("x"))
+
+
 @pytest.mark.parametrize(
     "name", ["", "-a", "_a", "+a", ".", "..", ".a", "A", "é", "a b", "a,b", "a/b", "a" * 201, None]
 )

@@ -1,6 +1,7 @@
 """A pipeline, opened, before there is a batch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self, TypeVar
@@ -13,6 +14,7 @@ from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.pipeline.model import Pipeline
 from icefloe.pipeline.pipeline_file import check_pipeline
 from icefloe.sinks.change_files import ChangeFiles
+from icefloe.sinks.sink import Sink
 from icefloe.storage.requests import Requests
 from icefloe.storage.store import join_url
 
@@ -51,6 +53,22 @@ class PipelinePlaces(Places):
         """The folders in which each batch has its number, even if it has no changes."""
         staged, delivered = self.folder_of_changes, self.delivered_folder
         return (staged,) if delivered is None else (staged, delivered)
+
+    @contextmanager
+    def marked_sink(self) -> Iterator[Sink | None]:
+        """The sink whose marks of deleted rows are the pipeline's, open until the block ends; None: there are none.
+
+        Raises:
+            TerminalError: checkpoint or sink is another's.
+        """
+        self.checkpoint.refuse_other(self.writer)
+        checkpoint_id = self.checkpoint.look().checkpoint_id
+        with self.delivery_sink() as sink:
+            if sink is None or not sink.keeps_deletions or checkpoint_id is None:
+                yield None
+                return
+            sink.claim(self.origin(checkpoint_id), only_looks=True)
+            yield sink
 
     def reference(self, offset: OffsetRecord) -> BatchReference:
         """The reference for tasks of a batch."""

@@ -221,9 +221,13 @@ def sweep_pipeline(path: Path) -> int:
 
 def purge_pipeline(path: Path) -> int:
     """Removes the marks of deleted rows that are older than the sink's ``purge_after``; returns their number."""
-    with _places(_checked(path)).delivery_sink() as sink:
+    pipeline = _checked(path)
+    # Before catalog, cluster and credentials are asked, which may be down.
+    if pipeline.sink.options.get("purge_after") is None:
+        raise AirflowSkipException("the sink of this pipeline has no purge_after")
+    with _places(pipeline, writer=current_writer()).marked_sink() as sink:
         if sink is None or sink.purge_after is None:
-            raise AirflowSkipException("the sink of this pipeline has no purge_after")
+            raise AirflowSkipException("the sink of this pipeline has no marks of deleted rows yet")
         before = datetime.now(UTC) - timedelta(seconds=sink.purge_after)
         purged = sink.purge(before=before)
     logger.info("removed %d marks of rows that were deleted before %s", purged, before)

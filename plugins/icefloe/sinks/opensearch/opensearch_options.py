@@ -17,6 +17,7 @@ from icefloe.sinks.sink import SizeBytes, checked_options
 from icefloe.units import is_on, parse_seconds
 
 _BULK_BYTES: Final = 5 * 2**20
+_LEAST_AGE_SECONDS: Final = 3600.0
 _INDEX_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")
 """A cluster takes 255 bytes: there must be room for what stands after it in the names of indexes and aliases."""
 _EXTRA_KEYS: Final = frozenset({"api_key", "ca_certs", "use_ssl", "aws_region", "aws_service", "allow_http"})
@@ -42,7 +43,7 @@ class OpenSearchSettings(Document):
     access: Access
     index: str  # the name that readers search: an alias that the sink makes, or an empty index of the user
     deletes: Literal["soft", "hard"] = "soft"
-    purge_after: Annotated[float | None, BeforeValidator(lambda age: age and parse_seconds(age))] = None
+    purge_after: Annotated[float | None, BeforeValidator(lambda age: _age(age))] = None
     duplicates: Duplicates = "fail"
     dead_letters: DeadLetterSettings | None = None  # None: a document refused for good fails the batch
     bulk_bytes: SizeBytes = _BULK_BYTES
@@ -62,6 +63,13 @@ class OpenSearchSettings(Document):
         own = {key: value for key, value in options.items() if key != "url"}
         own["access"] = _access(options, connection)
         return checked_options(cls, own, sink_type="opensearch")
+
+
+def _age(written: str | float | None) -> float | None:
+    seconds = None if written is None else parse_seconds(written)
+    if seconds is not None and seconds < _LEAST_AGE_SECONDS:
+        raise ValueError(f"{written!r} is less than an hour; a number without a unit means seconds, write days as 30d")
+    return seconds
 
 
 def _access(options: Mapping[str, Any], connection: Mapping[str, Any]) -> Access:
