@@ -367,8 +367,20 @@ class FilesDelivery(ChangeFiles, Sink):
 
     def _rows(self, manifest: Manifest, schema_of: SchemaOf) -> Iterator[pa.RecordBatch]:
         number = manifest.batch.batch_number
-        for name in (name for part in manifest.parts for name in part.names):
-            yield from manifest.read(self._store, f"{batch_prefix(number)}/{name}", schema_of(number))
+        for part in manifest.parts:
+            rows = hash_sum = 0
+            for name in part.names:
+                for changes in manifest.read(self._store, f"{batch_prefix(number)}/{name}", schema_of(number)):
+                    columns = [column for column in changes.schema.names if column not in ChangeColumns.ALL]
+                    hashes = RowHashes.of_batch(changes, columns, key=manifest.batch.hash_key)
+                    rows += changes.num_rows
+                    hash_sum += hashes.signed_sum(ChangeColumns.weights(changes))
+                    yield changes
+            if (rows, hash_sum % (1 << 128)) != (part.rows, part.hash_sum):
+                raise TerminalError(
+                    f"{self.part_urls(number, part)[0]} differs from its manifest: its part has {rows} rows instead of "
+                    f"{part.rows}, or other values; restore it, or deliver its batch again"
+                )
 
     def close(self) -> None:
         """Nothing is open."""
