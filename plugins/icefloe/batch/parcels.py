@@ -121,9 +121,10 @@ def _extents(recipient: int, found: list[tuple[int, int, ParcelHeader]]) -> Rang
     return RangeExtents.of_blocks(
         recipient,
         blocks=(
-            (_KEY, sender, header.crc32, start, header.size_bytes, header.rows, header.largest_block_bytes)
+            (_KEY, sender, header.crc32, start, header.size_bytes, header.rows, header.largest_block_bytes, stop)
             for sender, start, header in found
             if header.rows
+            for stop in [start + header.size_bytes]
         ),
         ordinals=(sums for _, _, header in found for sums in header.ordinals),
     )

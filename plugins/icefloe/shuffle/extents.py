@@ -68,13 +68,14 @@ class RangeExtents:
         cls,
         partition: int,
         *,
-        blocks: Iterable[tuple[str, int, int, int, int, int, int]],
+        blocks: Iterable[tuple[str, int, int, int, int, int, int, int]],
         ordinals: Iterable[OrdinalSums] = (),
     ) -> Self:
         """A partition whose blocks are named one by one.
 
         Args:
-            blocks: file, map id, CRC-32, offset, length, rows, and the largest bytes of a block uncompressed.
+            blocks: file, map id, CRC-32, offset, length, rows, the largest bytes of a block uncompressed, and those of
+                the file.
             ordinals: sums of all blocks; equal ordinals add up.
         """
         found = list(blocks)
@@ -82,9 +83,7 @@ class RangeExtents:
             range_id=partition,
             start=partition,
             stop=partition + 1,
-            files=[
-                ShuffledFile(map_id, 0, key, at + length, largest) for key, map_id, _, at, length, _, largest in found
-            ],
+            files=[ShuffledFile(map_id, 0, key, size, largest) for key, map_id, _, _, _, _, largest, size in found],
             blocks=np.array([(place, partition, *block[2:6]) for place, block in enumerate(found)], BLOCK),
             ordinals=tuple(ordinals),
         )

@@ -14,8 +14,10 @@ import pytest
 from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.deliver.sorted_ranges import RangeBounds, SortedRanges
 from icefloe.documents import dump_document
+from icefloe.errors import TransientError
 from icefloe.sinks.change_files import FilesDelivery
 from icefloe.sinks.row_order import RowOrder
+from icefloe.storage.location import open_store
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 
 
@@ -186,6 +188,28 @@ def test_a_divided_part_that_is_damaged_is_divided_again(
     assert done.code == 0, done.err
     changes = lab.rows(0)
     assert changes.equals(duckdb.sql("from changes order by value, id").to_arrow_table().cast(changes.schema))
+
+
+def test_an_error_of_the_store_is_no_damage_of_a_divided_part(lab: Ordered, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(lab)
+    with monkeypatch.context() as patched:
+        patched.setattr(FilesDelivery, "deliver", dies_at(FilesDelivery.deliver, nth=0, after=False))
+        assert lab.command("run", shuffle=RANGES).code == 130
+    store = type(open_store(lab.folder.as_uri()))
+    get_ranges, lost = store.get_ranges, count()
+
+    def lost_once(self: Any, key: str, ranges: Any) -> Any:
+        if "deliveries/" in key and not next(lost):
+            raise TransientError("the connection was lost")
+        return get_ranges(self, key, ranges)
+
+    records = {path: path.read_bytes() for path in lab.storage().rglob("shuffle/**/deliveries/*/*.json")}
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "get_ranges", lost_once)
+        done = lab.command("run", shuffle=RANGES)
+    assert (done.code, "the connection was lost" in done.err, next(lost) > 0) == (75, True, True), done.err
+    assert records
+    assert records.items() <= {path: path.read_bytes() for path in lab.storage().rglob("*.json")}.items()
 
 
 @pytest.mark.parametrize("damage", ["fewer lines", "another value"])

@@ -129,10 +129,10 @@ class SortedRanges:
         extents = RangeExtents.of_blocks(
             number,
             blocks=(
-                (each.key, place, each.crc32[number], each.offsets[number], length, rows, each.largest_block_bytes)
+                (each.key, place, each.crc32[number], at, stop - at, rows, each.largest_block_bytes, each.offsets[-1])
                 for place, each in enumerate(found)
                 if (rows := each.rows[number])
-                for length in [each.offsets[number + 1] - each.offsets[number]]
+                for at, stop in [each.offsets[number : number + 2]]
             ),
         )
         order, schema, memory_bytes = self.sink.order(self.batch), self.batch.schema, self.folder.memory_bytes
