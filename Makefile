@@ -79,6 +79,7 @@ soak: $(VENV)/.developer  ## thousands of random histories, 100,000 schedules, a
 	@$(WITH_JAVA) PYTHONPATH=tests $(VENV)/bin/python -m histories.soak $(COUNT:%=--count %) $(SEED:%=--seed %) $(SOAK)
 	@$(SIMULATION) $(SCHEDULES:%=--schedules %) $(SEED:%=--seed %)
 	@ICEFLOE_SEEDS=0:1000 $(PYTEST) tests/sinks/iceberg/test_histories.py tests/servers/test_postgres_histories.py
+	@$(WITH_JAVA) ICEFLOE_SEEDS=0:40 $(PYTEST) tests/spark/test_merged_histories.py
 	@ICEFLOE_FUZZ_EXAMPLES=20000 $(VENV)/bin/python -m pytest -q tests/fuzz
 
 # Needs no Java: SCHEDULES of them from SEED on, or the one that REPLAY names by its seed.
