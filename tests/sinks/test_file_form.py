@@ -126,14 +126,6 @@ def _events(folder: Path, batch: int, format_: str) -> Iterator[dict[str, Any]]:
             yield from map(json.loads, path.read_text().split("\n")[:-1])
 
 
-def test_a_table_with_a_column_of_delta_is_refused(tmp_path: Path) -> None:
-    schema = pa.schema([("id", pa.int64()), ("_commit_version", pa.int64())])
-    history = StagedHistory(schema=schema)
-    [load] = history.load({1: {"_commit_version": 1}})
-    with pytest.raises(TerminalError, match=r"column _commit_version, and so has columns_as: delta"):
-        sink(tmp_path, columns_as="delta").begin(load.batch)
-
-
 @pytest.mark.parametrize("damage", ["cut", "flipped", "no object"])
 def test_lines_that_are_damaged_are_an_error_in_words(tmp_path: Path, history: StagedHistory, damage: str) -> None:
     deliver(tmp_path, history, format="jsonl")

@@ -83,6 +83,9 @@ class ChangeColumns:
     TIMESTAMP: Final = "_commit_timestamp"
     PROPERTIES: Final = "_commit_properties"
     """Values of the snapshot's summary; only in changes of a pipeline that asks for some."""
+    VERSION: Final = "_commit_version"
+    """Of ``columns_as: delta`` alone."""
+
     ALL: Final = (BATCH, TYPE, ORDINAL, SNAPSHOT_ID, TIMESTAMP, PROPERTIES)
     WEIGHT: Final = "_weight"
     """Added to the rows in the shuffle, never to the changes."""

@@ -294,7 +294,6 @@ class FilesDelivery(ChangeFiles, Sink):
     def begin(self, batch: ProvenBatch) -> Mapping[str, Any]:
         """Refuse another origin, and another batch of that number; see `ChangeFiles`."""
         self.claim(batch.origin, only_looks=True)
-        self._form.schema(batch.given_schema)
         if self.order_by:
             self.order(batch)
         after, up_to = batch.after_snapshot_id, batch.up_to_snapshot_id
@@ -379,7 +378,7 @@ class FilesDelivery(ChangeFiles, Sink):
             if (rows, hash_sum % (1 << 128)) != (part.rows, part.hash_sum):
                 raise TerminalError(
                     f"{self.part_urls(number, part)[0]} differs from its manifest: its part has {rows} rows instead of "
-                    f"{part.rows}, or other values; restore it, or deliver its batch again"
+                    f"{part.rows}, or other values; restore it"
                 )
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from icefloe.storage.store import KeyMissingError, Store, join_url
 _ROWS_AT_ONCE: Final = 8192
 _BYTES_AT_ONCE: Final = 16 << 20
 _READ_BYTES: Final = 4 << 20
-_VERSION: Final = "_commit_version"
+_VERSION: Final = ChangeColumns.VERSION
 _STEP_BITS: Final = 32
 _DELTA_TYPES: Final = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
 """By `ChangeType`; so are the following."""
@@ -61,11 +61,6 @@ class FileForm(Document):
             return pa.schema(kinds)
         columns = {each.name: each for each in given}
         if self.columns_as == "delta":
-            if _VERSION in columns:
-                raise TerminalError(
-                    f"the table has a column {_VERSION}, and so has columns_as: delta: leave it out of columns",
-                    key="sink.columns_as",
-                )
             del columns[ChangeColumns.BATCH], columns[ChangeColumns.ORDINAL]
             ours = {name: columns.pop(name) for name in ChangeColumns.ALL if name in columns}
             of_delta = (ChangeColumns.TYPE, _VERSION, ChangeColumns.TIMESTAMP)
@@ -155,9 +150,7 @@ class FileForm(Document):
             try:
                 rows = parsed_rows([parse(json.loads(line)) for line in lines if line], schema)
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as cause:
-                raise TerminalError(
-                    f"{join_url(store.url, key)} is damaged ({one_line(cause)}): restore it, or deliver its batch again"
-                ) from cause
+                raise TerminalError(f"{join_url(store.url, key)} is damaged ({one_line(cause)}): restore it") from cause
             yield rows
 
 

@@ -10,6 +10,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.expressions import EqualTo
+from pyiceberg.types import LongType
 
 from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.deliver.sorted_ranges import RangeBounds, SortedRanges
@@ -239,3 +241,44 @@ def test_an_unknown_column_is_refused_before_a_batch_is_opened(lab: Ordered) -> 
     done = lab.command("run", sink={"order_by": ["valeu"]})
     assert done.code == 65
     assert "sort key column 'valeu' is not in the table; did you mean 'value'?" in done.err
+
+
+@pytest.mark.parametrize("change", ["renamed", "dropped"])
+def test_a_sort_key_that_is_gone_is_restored_or_the_pipeline_is_reset(lab: Ordered, change: str) -> None:
+    lab.append(1)
+    assert lab.command("run").code == 0
+    with lab.table.update_schema(allow_incompatible_changes=True) as columns:
+        if change == "renamed":
+            columns.rename_column("value", "amount")
+        else:
+            columns.delete_column("value")
+    lab.table.delete(EqualTo(term="id", value=1))
+    done = lab.command("run")
+    assert done.code == 65
+    assert done.err.endswith("restore the column's name, or start over by icefloe reset events\n")
+    assert "no batch is open" in lab.command("abandon").out
+    if change == "renamed":
+        with lab.table.update_schema() as columns:
+            columns.rename_column("amount", "value")
+        lab.append(2)
+        done = lab.command("run")
+        assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_column_of_delta_is_refused_before_a_batch_is_opened(lab: Ordered, has_begun: bool) -> None:
+    sink = {"columns_as": "delta"}
+    if has_begun:
+        lab.append(1)
+        assert lab.command("run", sink=sink).code == 0
+    with lab.table.update_schema() as columns:
+        columns.add_column("_commit_version", LongType())
+    lab.table.append(pa.table({"id": [2], "_commit_version": [7]}))
+    for command in ("validate", "run"):
+        done = lab.command(command, sink=sink)
+        assert done.code == 65, (command, done.out, done.err)
+        assert "has a column _commit_version, and so has columns_as: delta" in done.out + done.err
+        assert ("icefloe reset events" in done.out + done.err) is has_begun
+    if not has_begun:
+        done = lab.command("run", sink=sink, columns=["id", "value"])
+        assert done.code == 0, done.err

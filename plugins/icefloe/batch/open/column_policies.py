@@ -73,6 +73,12 @@ def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchem
         plain = {*ChangeColumns.ALL} - {ChangeColumns.PROPERTIES}
         names = [name for name in pipeline.sink.sorted_columns if name not in plain]
         IdentifierColumns.named(shown.columns, names, noun="sort key")
+    if pipeline.sink.columns_as == "delta" and ChangeColumns.VERSION in shown.arrow.names:
+        raise TerminalError(
+            f"the table has a column {ChangeColumns.VERSION}, and so has columns_as: delta: rename it, or leave it out "
+            "of columns",
+            key="sink.columns_as",
+        )
     if pipeline.columns is None or not pipeline.delivers:
         return pipeline.columns
     selected = shown.arrow

@@ -15,6 +15,7 @@ from icefloe.batch.open.recorded_pipeline import look_at_checkpoint, pipeline_di
 from icefloe.checkpoint.batch_spec import BatchSpec
 from icefloe.checkpoint.log import CheckpointView
 from icefloe.checkpoint.records import BatchOutcome, Ending, OffsetRecord
+from icefloe.errors import TerminalError
 from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.history.pins import PipelinePins
 from icefloe.iceberg.history.published import BranchLog
@@ -79,7 +80,15 @@ def new_batch(session: PipelineSession, view: CheckpointView, snapshots: Snapsho
         else:
             recorded = view.pipeline.identity
             identity, warnings = kept_identity(recorded, schema, pipeline=pipeline.name, table=pipeline.table)
-        columns = delivered_columns(pipeline, identity, schema)
+        try:
+            columns = delivered_columns(pipeline, identity, schema)
+        except TerminalError as cause:
+            if view.pipeline is None:
+                raise
+            raise cause.restated(
+                f"pipeline {pipeline.name} keeps the keys of its first batch, but {cause.sentence}; restore the "
+                f"column's name, or start over by icefloe reset {pipeline.name}"
+            ) from cause
         filter_columns = filter_columns_of_batch(session, view, schema, after_snapshot_id=snapshots.after_snapshot_id)
     followed_id = None if view.cursor is None else view.cursor.snapshot_id
     if followed_id is None:
