@@ -74,6 +74,16 @@ def test_the_probe_passes_and_the_store_has_a_time(hdfs: Hdfs, folder: str) -> N
     assert list(store.list("")) == []
 
 
+def test_files_of_dead_writers_go(hdfs: Hdfs, folder: str) -> None:
+    store, behind = open_store(f"{hdfs.url}/{folder}"), Folder(hdfs.port, folder)
+    behind.write("7/whole", b"x")
+    behind.write("7/half#12", b"x")
+    assert [each.key for each in store.list("")] == ["7/whole"]
+    assert store.remove_unfinished("7") == 0
+    assert store.remove_unfinished("7", is_over=True) == 1
+    assert behind.keys() == {"7/whole"}
+
+
 def test_a_pipeline_keeps_everything_there(hdfs: Hdfs, folder: str, tmp_path: Path) -> None:
     workspace = Workspace.create(tmp_path / "workspace")
     url = f"{hdfs.url}/{folder}"

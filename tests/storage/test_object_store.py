@@ -3,6 +3,7 @@ import shutil
 import subprocess
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 
 import obstore
 import pytest
@@ -39,6 +40,8 @@ class Folder(Behind):
 
 
 class TestLocalDisk(StoreContract):
+    options = MappingProxyType({})
+
     @pytest.fixture
     def folder(self, tmp_path):
         return tmp_path / "not yet made" / "100% ünï #1"

@@ -23,11 +23,26 @@ URL = "vault://box.example:7000"
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The package of a store."""
     packages = tmp_path / "packages"
-    install_sinks(packages, {"vault": "support.stores.vault:open_vault"}, name="icefloe_vault", group="icefloe.stores")
+    places = {"vault": "support.stores.vault:open_vault", "careless": "support.stores.careless_folder:open_careless"}
+    install_sinks(packages, places, name="icefloe_vault", group="icefloe.stores")
     monkeypatch.syspath_prepend(packages)
     yield
     BOXES.clear()
     OPENED.clear()
+
+
+class Files(Behind):
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, key: str) -> bytes | None:
+        return (self._folder / key).read_bytes()
+
+    def write(self, key: str, data: bytes) -> None:
+        raise NotImplementedError
+
+    def keys(self) -> set[str]:
+        return {str(file) for file in self._folder.rglob("*") if file.is_file()}
 
 
 class Values(Behind):
@@ -45,6 +60,8 @@ class Values(Behind):
 
 
 class TestVault(StoreConformance):
+    options = None
+
     @pytest.fixture
     def store(self) -> Store:
         return open_store(f"{URL}/below/this")
@@ -52,6 +69,18 @@ class TestVault(StoreConformance):
     @pytest.fixture
     def behind(self) -> Behind:
         return Values("below/this")
+
+
+def test_a_store_that_looks_and_then_writes_does_not_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CARELESS_FOLDER", str(tmp_path / "values"))
+    suite, threads, processes = StoreConformance(), "threads", "processes"
+    suite.test_of_racing_creators_exactly_one_wins_and_its_value_is_kept(
+        open_store(f"careless://box/{threads}"), Files(tmp_path / "values" / threads)
+    )
+    with pytest.raises(AssertionError, match=r"races/.*: \['True', 'True'\]"):
+        suite.test_of_processes_that_create_at_once_exactly_one_wins(
+            open_store(f"careless://box/{processes}"), Files(tmp_path / "values" / processes)
+        )
 
 
 def test_it_gets_the_options_of_the_storage_and_none_is_shown() -> None:

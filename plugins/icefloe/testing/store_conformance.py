@@ -1,10 +1,18 @@
 """The suite of a store: what batches rely on, looked at behind the store's back."""
 
+import json
+import os
 import random
+import sys
 import threading
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from subprocess import PIPE, Popen
+from types import MappingProxyType
 
 import pytest
 
@@ -22,6 +30,17 @@ KEYS = [
     "_batch=3/part-0.parquet",
 ]
 BYTES = bytes(range(256)) * 4
+RACER = """
+import json, sys, time
+from icefloe.storage.location import open_store
+url, options, name = sys.argv[1:]
+store = open_store(url, options=json.loads(options))
+for line in sys.stdin:
+    key, begin = line.split()
+    while time.monotonic() < float(begin):
+        pass
+    print(store.create(key, name.encode() * 1000), flush=True)
+"""
 
 
 class Behind(ABC):
@@ -40,6 +59,8 @@ class Behind(ABC):
 class StoreConformance:
     """The tests; a subclass gives the fixtures ``store``, which is empty, and ``behind``."""
 
+    options: Mapping[str, str] | None = MappingProxyType({})
+    """Those with which another process opens the store by its URL; None: no other process sees it."""
     many = 300
     """Number of values that need more than one request to be listed or deleted."""
     large_bytes = 9 * 2**20
@@ -80,6 +101,39 @@ class StoreConformance:
                 assert won.count(True) == 1
                 assert behind.read(key) == b"%d" % won.index(True) * 1000
         assert len(behind.keys()) == 30
+
+    def test_of_two_creators_of_a_large_file_one_wins_and_its_value_is_kept(
+        self, store: Store, behind: Behind, tmp_path: Path
+    ) -> None:
+        values = [bytes([racer]) * self.large_bytes for racer in range(2)]
+        files = [tmp_path / str(racer) for racer in range(2)]
+        for file, value in zip(files, values, strict=True):
+            file.write_bytes(value)
+        with ThreadPoolExecutor(2) as pool:
+            won = list(pool.map(lambda file: store.create("key", file), files))
+        assert won.count(True) == 1
+        assert behind.read("key") == values[won.index(True)]
+        assert behind.keys() == {"key"}
+
+    def test_of_processes_that_create_at_once_exactly_one_wins(self, store: Store, behind: Behind) -> None:
+        if self.options is None:
+            pytest.skip("no other process sees this store")
+        command = [sys.executable, "-c", RACER, store.url, json.dumps(dict(self.options))]
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        with ExitStack() as stack:
+            racers = [
+                stack.enter_context(
+                    Popen([*command, name], stdin=PIPE, stdout=PIPE, text=True, env=environ)  # noqa: S603 - our own
+                )
+                for name in "ab"
+            ]
+            for key in (f"races/{number}" for number in range(30)):
+                begin = time.monotonic() + 0.02
+                for racer in racers:
+                    print(key, begin, file=racer.stdin, flush=True)
+                won = [racer.stdout.readline().strip() if racer.stdout else "" for racer in racers]
+                assert sorted(won) == ["False", "True"], f"{key}: {won}"
+                assert behind.read(key) == (b"a" if won[0] == "True" else b"b") * 1000
 
     def test_a_reader_never_sees_half_a_value(self, store: Store, behind: Behind, tmp_path: Path) -> None:
         values = [bytes([number]) * 2**20 for number in range(4)]

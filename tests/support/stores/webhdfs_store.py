@@ -9,7 +9,7 @@ import random
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPException
 from pathlib import Path
 from string import punctuation
@@ -89,6 +89,18 @@ class WebhdfsStore(Store):
             self._ask("DELETE", "DELETE", check_key(key))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
+        return (each for each in self._files(prefix) if not is_unfinished(each.key))
+
+    def remove_unfinished(self, prefix: str = "", *, is_over: bool = False) -> int:
+        # No writer takes a day for one value.
+        before = datetime.now(UTC) - timedelta(days=1)
+        files = [each for each in self._files(prefix) if is_unfinished(each.key)]
+        dead = [each.key for each in files if is_over or each.modified < before]
+        for key in dead:
+            self._ask("DELETE", "DELETE", key)
+        return len(dead)
+
+    def _files(self, prefix: str) -> Iterator[StoredObject]:
         folder = prefix.rstrip("/")
         try:
             found = json.loads(self._ask("GET", "LISTSTATUS", folder))["FileStatuses"]["FileStatus"]
@@ -97,8 +109,8 @@ class WebhdfsStore(Store):
         for each in found:
             key = f"{folder}/{each['pathSuffix']}".lstrip("/")
             if each["type"] == "DIRECTORY":
-                yield from self.list(key)
-            elif each["pathSuffix"] and not is_unfinished(key):
+                yield from self._files(key)
+            elif each["pathSuffix"]:
                 modified = datetime.fromtimestamp(each["modificationTime"] / 1000, UTC)
                 yield StoredObject(key=key, size_bytes=each["length"], modified=modified)
 
