@@ -129,7 +129,12 @@ TAKES_A_REFERENCE = {
 
 @pytest.mark.parametrize(
     ("key", "plain", "other"),
-    [("format", "parquet", "jsonl"), ("columns_as", "icefloe", "delta"), ("order_by", None, ["flight_id"])],
+    [
+        ("format", "parquet", "jsonl"),
+        ("columns_as", "icefloe", "delta"),
+        ("order_by", None, ["flight_id"]),
+        ("partition_by", None, ["carrier"]),
+    ],
 )
 def test_files_of_another_form_are_staged_first(write, key, plain, other):
     files = {"type": "files", "path": "s3://lake/changes"}

@@ -38,6 +38,7 @@ KEYED = {"identifier_columns": ["id"]}
         (FILES, {"sink": {**FILES, "path": "s3://lake/other"}}, ["sink.path"]),
         (FILES, {"columns": ["a"]}, ["columns"]),
         (FILES, {"sink": {**FILES, "order_by": ["a"]}}, ["sink.order_by"]),
+        (FILES, {"sink": {**FILES, "partition_by": ["a"]}}, ["sink.partition_by"]),
         (FILES, {"shuffle": {"partitions": 7}}, []),
         (FILES, {"engine": "local"}, []),
         (FILES, {"sink": {**FILES, "path": "s3://lake/changes/", "conn_id": "aws", "target_file_bytes": 5}}, []),

@@ -61,3 +61,11 @@ class TestSortedLinesOfEvents(OverFolders):
 
 class TestLinesOfDelta(OverFolders):
     form = FileForm(columns_as="delta", format="jsonl")
+
+
+class TestPartitioned(OverFolders):
+    form = FileForm(partition_by=("word",), order_by=("number",))
+
+
+class TestPartitionedLinesOfEvents(OverFolders):
+    form = FileForm(partition_by=("number", "word"), format="jsonl", columns_as="debezium")

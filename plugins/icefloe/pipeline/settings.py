@@ -98,7 +98,7 @@ _EDITABLE: Final = frozenset(
 """Keys of sinks that say how to reach the destination, or help a batch that it refuses; so do all sizes and times."""
 
 
-PLAIN_FORM: Final[Mapping[str, Any]] = {"format": "parquet", "columns_as": "icefloe", "order_by": ()}
+PLAIN_FORM: Final = {"format": "parquet", "columns_as": "icefloe", "order_by": (), "partition_by": ()}
 """Keys of a files sink, with the values that tasks write by themselves."""
 
 
@@ -111,6 +111,7 @@ class SinkSettings:
         path: of the files sink, without a final slash, otherwise empty.
         conn_id: None: the machine's own credentials.
         order_by: of the files sink, dotted names; empty: changes are as tasks write them.
+        partition_by: of the files sink, names of columns by whose values files have folders.
         options: the keys of the other sinks, as written.
     """
 
@@ -121,6 +122,7 @@ class SinkSettings:
     target_file_bytes: int = 128 * 2**20
     columns_as: str = "icefloe"
     order_by: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -129,7 +131,8 @@ class SinkSettings:
         if written["type"] != "files":
             options = {key: value for key, value in written.items() if key not in ("type", "conn_id")}
             return cls(type=written["type"], conn_id=written.get("conn_id"), options=options)
-        given = {"path": read_url(written["path"]), "order_by": tuple(written.get("order_by", ()))}
+        given: dict[str, Any] = {key: tuple(written.get(key, ())) for key in ("order_by", "partition_by")}
+        given["path"] = read_url(written["path"])
         if "target_file_bytes" in written:
             given["target_file_bytes"] = read_size(written["target_file_bytes"])
         return cls(**{**written, **given})

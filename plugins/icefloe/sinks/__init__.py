@@ -8,6 +8,7 @@ Tasks write changes to `ChangeFiles`. Another `Sink` gets the proven batch from 
 - `manifest`: their claim, and the parts of each batch
 - `parquet_files`: row groups, and Parquet files of them
 - `file_form`: the columns of files, as Parquet or JSON lines
+- `hive_folders`: folders of partitions
 - `events`: changes as events
 - `row_order`: the order of changes by columns
 - `json_texts`: columns as JSON texts, and back

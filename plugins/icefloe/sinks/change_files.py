@@ -16,6 +16,7 @@ from icefloe.documents import dump_document, load_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, named_columns
 from icefloe.sinks.file_form import FileForm
+from icefloe.sinks.hive_folders import Run, hive_folder
 from icefloe.sinks.manifest import (
     CLAIM,
     MANIFEST,
@@ -38,7 +39,7 @@ from icefloe.sinks.parquet_files import (
 )
 from icefloe.sinks.row_order import RowOrder
 from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink
-from icefloe.storage.local_folders import local_folders, task_folder
+from icefloe.storage.local_folders import local_folders, on_local_disk, task_folder
 from icefloe.storage.location import probe, store_time
 from icefloe.storage.store import KeyMissingError, Store, StoredObject, join_url
 
@@ -97,11 +98,26 @@ class ChangeFiles:
         Returns:
             Bytes of each file by its name.
         """
-        groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, self._target_file_bytes))
-        disks = local_folders()
+        files: dict[str, int] = self._write(batch_number, number, schema, [({}, changes)])["files"]
+        return files
+
+    def _write(self, batch_number: int, number: int, schema: pa.Schema, runs: Iterable[Run]) -> dict[str, Any]:
+        """The same for several partitions; returns the fields of a `CommitMessage`."""
+        disks, most = local_folders(), self._target_file_bytes
         with task_folder("part", disks[number % len(disks)]) as folder:
-            files = self._form.write(folder, schema, groups, target_file_bytes=self._target_file_bytes)
-            return dict(self._put(batch_number, number, place, file) for place, file in enumerate(files))
+            files = list[tuple[Mapping[str, object], Path]]()
+            for values, changes in runs:
+                groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, most))
+                with on_local_disk(f"cannot keep the changes of a task in {folder} until they are whole"):
+                    (below := folder / str(len(files))).mkdir()
+                files += [(values, file) for file in self._form.write(below, schema, groups, target_file_bytes=most)]
+            # Of all partitions, names are different: an empty text and null have one folder.
+            named = [
+                (values, self._put(batch_number, number, place, file, hive_folder(values)))
+                for place, (values, file) in enumerate(files)
+            ]
+        values_of = {name: values for values, (name, _) in named if values}
+        return {"files": dict(each for _, each in named), "partitions": values_of}
 
     def commit(
         self,
@@ -239,14 +255,14 @@ class ChangeFiles:
         folder = batch_prefix(batch_number)
         return {each.key.removeprefix(f"{folder}/"): each.size_bytes for each in self._store.list(folder)}
 
-    def _put(self, batch_number: int, number: int, place: int, file: Path) -> tuple[str, int]:
+    def _put(self, batch_number: int, number: int, place: int, file: Path, below: str) -> tuple[str, int]:
         # What is there under a name decides:
         #   nothing          create it, without a look before: only a retry of a killed attempt would find a file
         #   the same rows    keep that file, even in other bytes
         #   anything else    a file of an attempt that cut elsewhere, or a damaged one: take the next name
         taken = 0
         while True:
-            name = part_name(number, place, taken, suffix=self._form.format)
+            name = f"{below}{part_name(number, place, taken, suffix=self._form.format)}"
             key = f"{batch_prefix(batch_number)}/{name}"
             if self._store.create(key, file):
                 return name, file.stat().st_size
@@ -284,7 +300,7 @@ class FilesDelivery(ChangeFiles, Sink):
 
     def __init__(self, store: Store, *, target_file_bytes: int | None = None, form: FileForm = _PLAIN) -> None:
         super().__init__(store, target_file_bytes=target_file_bytes, form=form)
-        self.order_by = form.order_by
+        self.order_by = (*form.partition_by, *form.order_by)
         self.keeps_updates = form.columns_as == "debezium"
 
     def claim(self, origin: Origin, *, takes_over: bool = False, only_looks: bool = False) -> None:  # noqa: ARG002
@@ -312,13 +328,10 @@ class FilesDelivery(ChangeFiles, Sink):
                 hash_sum += RowHashes.of_batch(shown, key=batch.hash_key).signed_sum(weights)
                 yield batch.given_rows(rows)
 
-        files = self.write(
-            batch_number=batch.batch_number,
-            number=part.number,
-            schema=self._form.schema(batch.given_schema),
-            changes=self._form.rows(batch, counted()),
-        )
-        message = CommitMessage.of(part.number, counts, hash_sum=hash_sum, files=files)
+        schema = self._form.written(self._form.schema(batch.given_schema))
+        runs = self._form.runs(self._form.rows(batch, counted()))
+        files = self._write(batch.batch_number, part.number, schema, runs)
+        message = CommitMessage.of(part.number, counts, hash_sum=hash_sum, **files)
         return PartDelivery(
             number=part.number, rows=part.rows, documents=message.rows, bytes=message.size_bytes,
             details=message.for_record(),
@@ -362,14 +375,15 @@ class FilesDelivery(ChangeFiles, Sink):
             if number >= first_batch:
                 manifest = self.manifest(number)
                 read = partial(self._rows, manifest, schema_of)
-                yield from _replayed(read) if manifest.order_by else read()
+                yield from _replayed(read) if manifest.order_by or manifest.partition_by else read()
 
     def _rows(self, manifest: Manifest, schema_of: SchemaOf) -> Iterator[pa.RecordBatch]:
         number = manifest.batch.batch_number
         for part in manifest.parts:
             rows = hash_sum = 0
             for name in part.names:
-                for changes in manifest.read(self._store, f"{batch_prefix(number)}/{name}", schema_of(number)):
+                key, values = f"{batch_prefix(number)}/{name}", part.partitions.get(name, {})
+                for changes in manifest.read(self._store, key, schema_of(number), values):
                     columns = [column for column in changes.schema.names if column not in ChangeColumns.ALL]
                     hashes = RowHashes.of_batch(changes, columns, key=manifest.batch.hash_key)
                     rows += changes.num_rows

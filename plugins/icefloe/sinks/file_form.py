@@ -1,10 +1,11 @@
 """The form of changes in files: which columns they have, as Parquet or as JSON lines, and back."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from icefloe.documents import LEFT_OUT_IF_EMPTY, Document
 from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.events import EventRows, event_rows, operations, source_rows, source_schema
+from icefloe.sinks.hive_folders import Run, hive_runs
 from icefloe.sinks.json_texts import JsonForm, parsed_rows, parser, row_texts
 from icefloe.sinks.parquet_files import holds_same_rows, read_parquet, row_slices, write_parquet_files
 from icefloe.storage.local_folders import on_local_disk
@@ -51,6 +53,7 @@ class FileForm(Document):
         Literal["icefloe", "delta", "debezium"], Field(exclude_if=lambda value: value == "icefloe")
     ] = "icefloe"
     order_by: Annotated[tuple[str, ...], LEFT_OUT_IF_EMPTY] = ()
+    partition_by: Annotated[tuple[str, ...], LEFT_OUT_IF_EMPTY] = ()
 
     def schema(self, given: pa.Schema) -> pa.Schema:
         """The columns in files of the changes with such columns."""
@@ -69,6 +72,27 @@ class FileForm(Document):
             # Readers of JSON round numbers above 2^53.
             columns[ChangeColumns.SNAPSHOT_ID] = pa.field(ChangeColumns.SNAPSHOT_ID, pa.string())
         return pa.schema(list(columns.values()))
+
+    def written(self, columns: pa.Schema) -> pa.Schema:
+        """Of the columns of `schema`, those inside of the files; only an event keeps those of its folder."""
+        gone = () if self.columns_as == "debezium" else self.partition_by
+        return pa.schema([each for each in columns if each.name not in gone])
+
+    def runs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Run]:
+        """Sorted rows of `rows` by partition, as `written`; an event is of that of its later image."""
+        if not self.partition_by:
+            yield {}, batches
+            return
+        yield from hive_runs(
+            (rows.select(self.written(rows.schema).names), self._images(rows).select(self.partition_by))
+            for rows in filter(len, batches)
+        )
+
+    def _images(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if self.columns_as != "debezium":
+            return rows
+        after = rows.column("after")
+        return pa.RecordBatch.from_struct_array(pc.if_else(after.is_valid(), after, rows.column("before")))
 
     def rows(self, batch: ProvenBatch, changes: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of files from changes with the columns that a sink is given."""
@@ -128,14 +152,25 @@ class FileForm(Document):
                 piece == made.read(len(piece)) for piece in _pieces(store, key)
             )
 
-    def read(self, store: Store, key: str, given: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, store: Store, key: str, given: pa.Schema, values: Mapping[str, object] = MappingProxyType({})
+    ) -> Iterator[pa.RecordBatch]:
         """The changes in a stored file.
 
         Args:
             given: as in `schema`; Parquet files have columns of their own.
+            values: of its partition, as JSON.
         """
-        found = read_parquet(store, key) if self.format == "parquet" else self._parsed(store, key, self.schema(given))
-        return map(self.changes, found)
+        written = self.written(whole := self.schema(given))
+        gone = pa.schema([each for each in whole if each.name in values and each.name not in written.names])
+        parsed = {each.name: parser(each.type, self._json)(values[each.name]) for each in gone}
+        for rows in read_parquet(store, key) if self.format == "parquet" else self._parsed(store, key, written):
+            ones = parsed_rows([parsed] * len(rows), gone)
+            # Hashes of rows have the order of the columns.
+            for before, each in zip(["", *whole.names], whole, strict=False):
+                if each in gone:
+                    rows = rows.add_column(rows.schema.get_field_index(before) + 1, each, ones.column(each.name))
+            yield self.changes(rows)
 
     @property
     def _json(self) -> JsonForm:

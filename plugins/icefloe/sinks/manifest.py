@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, Self
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.changes.columns import ChangeType
 from icefloe.documents import (
+    LEFT_OUT_IF_EMPTY,
     Document,
     Hash128,
     SnapshotId,
@@ -71,6 +72,7 @@ class CommitMessage(Document):
         number: a map id or a range id; once in a batch.
         hash_sum: the signed sum of the row hashes, deletes and before images negative, mod 2^128.
         files: bytes of each file by its name, in the order of the changes.
+        partitions: the values of each file of a partition by its name, as JSON.
     """
 
     number: int
@@ -78,12 +80,13 @@ class CommitMessage(Document):
     counts: Mapping[str, int]
     hash_sum: Hash128
     files: Mapping[str, int]
+    partitions: Annotated[Mapping[str, Mapping[str, object]], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, number: int, by_type: NDArray[np.int64], *, hash_sum: int, files: Mapping[str, int]) -> Self:
+    def of(cls, number: int, by_type: NDArray[np.int64], *, hash_sum: int, **files: Any) -> Self:
         """The message of a task that wrote so many changes of each `ChangeType`."""
         counts = {kind.name.lower(): int(by_type[kind]) for kind in ChangeType}
-        return cls(number=number, rows=sum(counts.values()), counts=counts, hash_sum=hash_sum % (1 << 128), files=files)
+        return cls(number=number, rows=sum(counts.values()), counts=counts, hash_sum=hash_sum % (1 << 128), **files)
 
     @property
     def size_bytes(self) -> int:
@@ -147,13 +150,14 @@ class Part(Document):
     """The changes of one task, in one file or several.
 
     Attributes:
-        hash_sum: as in `CommitMessage`.
+        hash_sum, partitions: as in `CommitMessage`.
     """
 
     names: tuple[str, ...]
     rows: int
     size_bytes: int
     hash_sum: Hash128
+    partitions: Annotated[Mapping[str, Mapping[str, object]], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
 
     def is_whole(self, sizes: Mapping[str, int]) -> bool:
         """True if the files have all their bytes, by the sizes of the files that are there."""
@@ -179,10 +183,13 @@ class Manifest(FileForm):
     ) -> "Manifest":
         """The manifest of the parts that tasks with changes wrote, by number."""
         parts = tuple(
-            Part(names=tuple(each.files), rows=each.rows, size_bytes=each.size_bytes, hash_sum=each.hash_sum)
+            Part(
+                names=tuple(each.files), rows=each.rows, size_bytes=each.size_bytes, hash_sum=each.hash_sum,
+                partitions=each.partitions,
+            )
             for each in sorted(messages, key=lambda each: each.number)
             if each.rows
-        )
+        )  # fmt: skip
         return cls(batch=batch, columns=dict(columns), parts=parts, **asdict(form))
 
     @property

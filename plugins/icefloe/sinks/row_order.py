@@ -70,8 +70,8 @@ class RowOrder:
                 if not pa.types.is_nested(column_type(batch.given_schema, name)):
                     continue
             raise TerminalError(
-                f"sink.order_by names column {name}, but the changes of batch {batch.batch_number} have no such column "
-                "of a primitive type: correct it, or add it to columns",
+                f"sink.order_by or partition_by names column {name}, but the changes of batch {batch.batch_number} "
+                "have no such column of a primitive type: correct it, or add it to columns",
                 key="sink.order_by",
             )
         return cls(columns=(*columns, *batch.identity, ChangeColumns.ORDINAL), keeps_updates=keeps_updates)

@@ -94,7 +94,7 @@ def test_a_part_that_is_lost_again_and_again_is_delivered_once_more_in_each_run(
 ) -> None:
     written = []
 
-    def lose(_: ChangeFiles, batch_number: int, number: int, place: int, file: Path) -> tuple[str, int]:
+    def lose(_: ChangeFiles, batch_number: int, number: int, place: int, file: Path, _below: str) -> tuple[str, int]:
         written.append(number)
         return part_name(number, place), file.stat().st_size
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from icefloe.batch.context.session import PipelineSession
 from icefloe.changes.columns import ChangeColumns
 from icefloe.checkpoint.batch_spec import Identity
@@ -79,10 +81,26 @@ def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchem
             "of columns",
             key="sink.columns_as",
         )
+    with about_key("sink.partition_by"):
+        _require_partitions(pipeline.sink.partition_by, shown)
     if pipeline.columns is None or not pipeline.delivers:
         return pipeline.columns
     selected = shown.arrow
     return (*pipeline.columns, *IdentifierColumns.named(schema.columns, identity.columns).missing_in(selected))
+
+
+def _require_partitions(names: Sequence[str], shown: TableSchema) -> None:
+    IdentifierColumns.named(shown.columns, names, noun="partition")
+    for name in names:
+        # Readers find the folder of the batch as a column too, and leave out what begins with these characters.
+        is_taken = name.lower() == "batch" or name.startswith(("_", "."))
+        if is_taken or name not in shown.arrow.names or pa.types.is_floating(shown.arrow.field(name).type):
+            raise TerminalError(
+                f"files cannot be partitioned by column {name!r}: it must be at the top, no float, not named batch, "
+                "and its name must not begin with _ or ."
+            )
+    if len(names) == len(shown.arrow.names):
+        raise TerminalError("files cannot be partitioned by all of their columns: leave out one")
 
 
 def kept_identity(

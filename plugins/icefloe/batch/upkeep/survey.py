@@ -394,7 +394,7 @@ class _Look(Survey):
                 files, names = batches[number], named.get(number)
                 old = [each for each in files if each.modified < cutoff]
                 if names is not None:
-                    unnamed = [each for each in files if each.key.rpartition("/")[2] not in names]
+                    unnamed = [each for each in files if f"/{each.key}".partition(f"/batch={number}/")[2] not in names]
                     self._add(owner, store, number, unnamed, Reason.UNNAMED)
                 elif number in named and is_staged:
                     # A cleanup deletes the manifest of a staged batch first. A late task may write next to nothing.
