@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe.changes.columns import ChangeColumns
+from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError
 from icefloe.sinks.change_files import FilesDelivery
 from icefloe.sinks.file_form import FileForm
@@ -163,3 +165,25 @@ def test_a_batch_with_fewer_changes_than_were_proven_is_not_delivered(tmp_path: 
         files_.finish(load.batch, begun, deliveries[1:])
     assert not list(tmp_path.rglob("_manifest.json"))
     files_.finish(load.batch, begun, deliveries)
+
+
+def test_a_change_that_was_doubled_in_place_of_another_is_not_delivered(tmp_path: Path, history: StagedHistory) -> None:
+    [load] = history.load({key: {"word": "a"} for key in range(9)})
+    files_ = sink(tmp_path, order_by=("word",))
+    files_.claim(load.batch.origin)
+    rows = pa.Table.from_batches(each for part in load.parts for each in part.read())
+    hashes = RowHashes.of_batch(rows.select(["id", "word", "number"]), key=load.batch.hash_key)
+    batch = replace(load.batch, hash_sum=hashes.signed_sum(np.ones(9, np.int64)) % (1 << 128))
+    doubled = rows.take([0, 0, *range(2, 9)])
+    begun = files_.begin(batch)
+    for read in (doubled, rows):
+        part = replace(load.parts[0], rows=9, read=partial(pa.Table.to_batches, read))
+        deliveries = [files_.deliver(batch, begun, part)]
+        if read is doubled:
+            with pytest.raises(TerminalError, match="or other values, were written"):
+                files_.finish(batch, begun, deliveries)
+            assert not list(tmp_path.rglob("_manifest.json"))
+    files_.finish(batch, begun, deliveries)
+    # Hidden columns are in the sum of the batch, and not in that of the files.
+    hiding = replace(batch, batch_number=1, selected=("id", "word"))
+    files_.finish(hiding, begun, [files_.deliver(hiding, begun, part)])

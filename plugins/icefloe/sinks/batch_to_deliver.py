@@ -74,6 +74,8 @@ class ProvenBatch:
             have only INSERT, and lack the steps that the destination shall not see. ``rows`` and ``counts`` leave out
             UPDATE_BEFORE of an ``upsert`` too, but count all rows of those steps.
         hash_key: key of the batch's row hashes, 128 bits.
+        hash_sum: of all its changes in the columns of ``schema``; None: not known, or ``changes`` leaves some out.
+        columns: Iceberg's JSON of the columns to show; empty: not known.
         changed_partitions: as in `BatchSummary`.
         cut: a digest of how the batch is divided into parts. It changes only if lost files were staged again in other
             parts: then the number of a part says nothing of its rows. Empty: not known.
@@ -103,6 +105,8 @@ class ProvenBatch:
     defaulted: frozenset[str] = frozenset()
     changes: OutputOption = "each"
     hash_key: int
+    hash_sum: int | None = None
+    columns: Mapping[str, object] = field(default_factory=dict)
     changed_partitions: tuple[str, ...] | None = None
     cut: str = ""
     log: tuple[Step, ...] = ()

@@ -348,12 +348,14 @@ class FilesDelivery(ChangeFiles, Sink):
             hash_key=batch.hash_key, changed_partitions=batch.changed_partitions,
         )  # fmt: skip
         # Of `append_only` nobody has counted the rows of whole steps that are left out.
-        if batch.changes != "append_only" and summary.counts != {**summary.counts, **batch.counts}:
+        has_counts = batch.changes == "append_only" or summary.counts == {**summary.counts, **batch.counts}
+        is_hidden = batch.hash_sum is None or batch.given_schema != batch.schema
+        if not has_counts or not (is_hidden or summary.hash_sum == batch.hash_sum):
             raise TerminalError(
-                f"batch {batch.batch_number} has the changes {batch.counts}, but {summary.counts} were written to "
-                f"{self.url}: it is not delivered, report this with the batch's folder"
+                f"batch {batch.batch_number} has the changes {batch.counts}, but {summary.counts}, or other values, "
+                f"were written to {self.url}: it is not delivered, report this with the batch's folder"
             )
-        self.commit(summary, messages)
+        self.commit(summary, messages, batch.columns)
 
     def read_back(self, schema: pa.Schema, *, keys: pa.RecordBatch | None = None) -> Iterator[pa.RecordBatch]:
         """The changes of batches that have a manifest, batch by batch."""

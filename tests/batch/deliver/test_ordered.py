@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from icefloe.batch.deliver.deliver_batch import DeliveryRecords
 from icefloe.batch.deliver.sorted_ranges import RangeBounds, SortedRanges
 from icefloe.documents import dump_document
 from icefloe.errors import TransientError
+from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.change_files import FilesDelivery
 from icefloe.sinks.row_order import RowOrder
+from icefloe.sinks.sink import PartDelivery
 from icefloe.storage.location import open_store
 from support.pipelines.workspace import Outcome, Workspace, icefloe
 
@@ -282,3 +285,20 @@ def test_a_column_of_delta_is_refused_before_a_batch_is_opened(lab: Ordered, has
     if not has_begun:
         done = lab.command("run", sink=sink, columns=["id", "value"])
         assert done.code == 0, done.err
+
+
+def test_a_run_that_doubles_a_change_and_loses_another_ends_without_a_manifest(
+    lab: Ordered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.append(*range(9))
+    deliver = FilesDelivery.deliver
+
+    def doubling(self: FilesDelivery, batch: ProvenBatch, begun: Any, part: StagedPart) -> PartDelivery:
+        rows = pa.Table.from_batches(part.read()).take([0, 0, *range(2, 9)])
+        return deliver(self, batch, begun, replace(part, read=rows.to_batches))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FilesDelivery, "deliver", doubling)
+        done = lab.command("run")
+    assert (done.code, "or other values, were written" in done.err) == (65, True), done.err
+    assert not list(lab.target.rglob("_manifest.json"))

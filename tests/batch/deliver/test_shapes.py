@@ -55,5 +55,20 @@ def test_required_and_nested_columns_are_delivered_and_verified(lab: Workspace, 
     lab.table.delete(EqualTo(term="id", value=3))
     done = command(lab, "run", **form)
     assert done.code == 0, done.err
+    assert fields(lab, 1) == [("id", 1, True), ("key", 2, False), ("at", 3, False)]
     found = command(lab, "verify", "--json", **form)
     assert (found.code, found.document["is_equal"], found.document["rows"]) == (0, True, 3), found.err
+
+
+def fields(lab: Workspace, batch: int) -> list[tuple[str, int, bool]]:
+    return [(each["name"], each["id"], each["required"]) for each in lab.manifest(batch)["columns"]["fields"]]
+
+
+def test_a_manifest_has_the_columns_that_are_shown(lab: Workspace) -> None:
+    whole = {"type": "files", "path": lab.output().as_uri(), "order_by": ["at.x"]}
+    done = icefloe("run", lab.pipeline(sink=whole, identifier_columns=None, columns=["at.x"]))
+    assert done.code == 0, done.err
+    # The identity is staged, and not shown.
+    assert fields(lab, 0) == [("at", 3, False)]
+    [at] = lab.manifest(0)["columns"]["fields"]
+    assert [each["name"] for each in at["type"]["fields"]] == ["x"]

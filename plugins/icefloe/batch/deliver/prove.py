@@ -209,6 +209,7 @@ def proven_batch(
     """A batch that was opened, by its manifest."""
     delivered = TableSchema.from_json(manifest.columns, name_mapping=None)
     batch, steps, part = manifest.batch, offset.spec.steps, offset.spec.load_part
+    shown = delivered if offset.selected_columns is None else delivered.select(offset.selected_columns)
     is_load = bool(steps) and all(step.kind is StepKind.INITIAL for step in steps)
     return ProvenBatch(
         origin=Origin(owner=offset.checkpoint_id, pipeline=batch.pipeline, table=batch.table),
@@ -231,6 +232,8 @@ def proven_batch(
         defaulted=delivered.defaulted,
         changes=output.changes,
         hash_key=batch.hash_key,
+        hash_sum=None if output.changes in ("upsert", "append_only") else batch.hash_sum,
+        columns=shown.schema_json,
         changed_partitions=batch.changed_partitions,
         cut=manifest.cut,
         log=tuple(step for step in steps if step.made_current_at_ms is not None),
