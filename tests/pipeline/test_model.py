@@ -9,7 +9,7 @@ import pytest
 from icefloe.errors import TerminalError
 from icefloe.flow import FlowTask
 from icefloe.pipeline.model import ChangesPlace, Pipeline
-from icefloe.pipeline.settings import AssetSchedule, Check, SparkSettings
+from icefloe.pipeline.settings import AssetSchedule, Check, SinkSettings, SparkSettings
 from icefloe.pipeline.validation import pipeline_schema
 
 DESIGNED = """\
@@ -182,3 +182,11 @@ def test_importing_the_model_does_not_import_the_schema_validator():
     code = "import sys, icefloe.pipeline.pipeline_file; sys.exit('jsonschema' in sys.modules)"
     environ = {"PYTHONPATH": str(next(path for path in sys.path if path.endswith("plugins")))}
     assert subprocess.run([sys.executable, "-c", code], env=environ, check=False).returncode == 0
+
+
+def test_order_by_of_another_packages_sink_means_what_that_package_says() -> None:
+    sorted_columns = [
+        SinkSettings.of({"type": kind, "path": "s3://a/b", "order_by": ["name"]}).sorted_columns
+        for kind in ("files", "iceberg", "of_another_package")
+    ]
+    assert sorted_columns == [("name",), ("name",), ()]

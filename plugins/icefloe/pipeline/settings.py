@@ -145,7 +145,7 @@ class SinkSettings:
     @property
     def sorted_columns(self) -> tuple[str, ...]:
         """Dotted names of the columns in whose order changes arrive."""
-        return (*self.order_by, *self.options.get("order_by", ()))
+        return tuple(self.options.get("order_by", ())) if self.type == "iceberg" else self.order_by
 
     @property
     def is_history(self) -> bool:
