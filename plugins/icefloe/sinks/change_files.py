@@ -41,6 +41,7 @@ from icefloe.sinks.row_order import RowOrder
 from icefloe.sinks.sink import PartDelivery, SchemaOf, Sink
 from icefloe.storage.local_folders import local_folders, on_local_disk, task_folder
 from icefloe.storage.location import probe, store_time
+from icefloe.storage.requests import map_parallel
 from icefloe.storage.store import KeyMissingError, Store, StoredObject, join_url
 
 __all__ = ["ChangeFiles"]
@@ -112,12 +113,12 @@ class ChangeFiles:
                     (below := folder / str(len(files))).mkdir()
                 files += [(values, file) for file in self._form.write(below, schema, groups, target_file_bytes=most)]
             # Of all partitions, names are different: an empty text and null have one folder.
-            named = [
-                (values, self._put(batch_number, number, place, file, hive_folder(values)))
-                for place, (values, file) in enumerate(files)
-            ]
-        values_of = {name: values for values, (name, _) in named if values}
-        return {"files": dict(each for _, each in named), "partitions": values_of}
+            named = map_parallel(
+                lambda place: self._put(batch_number, number, place, files[place][1], hive_folder(files[place][0])),
+                range(len(files)),
+            )
+        values_of = {name: values for (values, _), (name, _) in zip(files, named, strict=True) if values}
+        return {"files": dict(named), "partitions": values_of}
 
     def commit(
         self,

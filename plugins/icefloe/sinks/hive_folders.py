@@ -10,9 +10,12 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icefloe.errors import TerminalError
 from icefloe.sinks.json_texts import JsonForm, row_texts
 
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+_MOST_BYTES: Final = 255
+"""Of a name on disk, with its final slash."""
 _SPECIAL: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 """As of Hive and Spark, which keep spaces and all letters as they are."""
 
@@ -29,7 +32,15 @@ def hive_folder(values: Mapping[str, object]) -> str:
     """
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
     named = {name: _NO_VALUE if values[name] in (None, "") else _escaped(text) for name, text in texts.items()}
-    return "".join(f"{_escaped(name)}={text}/" for name, text in named.items())
+    folders = {name: f"{_escaped(name)}={text}/" for name, text in named.items()}
+    for name, folder in folders.items():
+        if len(folder.encode()) > _MOST_BYTES:
+            raise TerminalError(
+                f"column {name} has a value that is too long for the name of a folder ({_MOST_BYTES} bytes, escaped): "
+                "take another column for partition_by, or leave such rows out by `filter`, and run `icefloe reset`",
+                key="sink.partition_by",
+            )
+    return "".join(folders.values())
 
 
 def hive_runs(pieces: Iterable[tuple[pa.RecordBatch, pa.RecordBatch]]) -> Iterator[Run]:

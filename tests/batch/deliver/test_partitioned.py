@@ -43,7 +43,10 @@ COLUMNS = {
     "is_late": pa.array([True, False, None, *[True] * 10]),
     "price": pa.array([Decimal("-1.50"), Decimal("0.00"), None, *[Decimal("12345.67")] * 10], pa.decimal128(9, 2)),
     "data": pa.array([b"", b"\x00\xff", None, *[b"?/+"] * 10]),
+    "token": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16, None, *[b"a" * 16] * 11], pa.binary(16))),
 }
+PLAIN = {name: column for name, column in COLUMNS.items() if name != "token"}
+"""Arrow parses no uuid in the name of a folder."""
 
 
 class Partitioned(Workspace):
@@ -100,17 +103,25 @@ def test_values_of_every_type_come_back(tmp_path: Path, form: dict[str, str]) ->
     assert all(name.count("/") == len(COLUMNS) + 1 for name in lab.names(1))
 
 
+def test_a_value_that_is_too_long_for_a_folder_is_named_by_its_column(tmp_path: Path) -> None:
+    lab = with_columns(tmp_path)
+    lab.table.append(pa.table({"id": [1], "value": [1.0], "word": ["/" * 90]}))
+    path = lab.pipeline(sink={"type": "files", "path": f"file://{lab.output()}", "partition_by": ["word"]})
+    refused = icefloe("run", path)
+    assert (refused.code, "column word has a value that is too long" in refused.err) == (65, True), refused.err
+
+
 def test_other_readers_find_the_rows_of_files_without_partitions(tmp_path: Path) -> None:
-    lab = with_columns(tmp_path, *COLUMNS)
-    lab.fill(*COLUMNS)
-    lab.run(by=[*COLUMNS])
+    lab = with_columns(tmp_path, *PLAIN)
+    lab.fill(*PLAIN)
+    lab.run(by=[*PLAIN])
     assert icefloe("run", lab.pipeline("plain", engine="local")).code == 0
     [rows] = lab.delivered(0, "plain").values()
-    shown = ["id", *COLUMNS]
+    shown = ["id", *PLAIN]
     nulls = ("", b"", "__HIVE_DEFAULT_PARTITION__")
     wanted = sorted([None if row[name] in nulls else row[name] for name in shown] for row in rows)
     # Arrow parses neither decimals nor bytes.
-    kinds = {name: pa.string() if name in ("price", "data") else column.type for name, column in COLUMNS.items()}
+    kinds = {name: pa.string() if name in ("price", "data") else column.type for name, column in PLAIN.items()}
     partitioning = ds.partitioning(pa.schema({"batch": pa.int64(), **kinds}), flavor="hive")
     by_arrow = ds.dataset(lab.target, format="parquet", partitioning=partitioning).to_table()
     assert _values(by_arrow, shown) == wanted
@@ -124,7 +135,7 @@ def test_other_readers_find_the_rows_of_files_without_partitions(tmp_path: Path)
 
 def _values(found: pa.Table, shown: list[str]) -> list[list[Any]]:
     rows = found.select(shown)
-    for place, (name, column) in enumerate(COLUMNS.items(), 1):
+    for place, (name, column) in enumerate(PLAIN.items(), 1):
         if name != "data":
             rows = rows.set_column(place, name, rows[name].cast(column.type))
     values = [list(row.values()) for row in rows.to_pylist()]

@@ -70,6 +70,34 @@ def test_a_column_of_another_type_makes_room_for_a_load() -> None:
         column_changes(held, {**wanted, "own": "jsonb"}, {}, {1: "id", 3: "at"}, keeps_rows=False, place="it")
 
 
+def test_a_column_that_makes_room_takes_no_name_that_is_used() -> None:
+    """The source was made again, and again with another type; and it has such a name itself."""
+    held = {"id": "bigint", "x": "jsonb", "x_2": "text"}
+    again = column_changes(
+        held, {"id": "bigint", "x": "text"}, {"id": 1, "x": 2}, {1: "id", 2: "x"}, keeps_rows=False, place="it"
+    )
+    assert again.renamed == {"x": "x_2_1"}
+    wanted, ids = {"id": "bigint", "x": "text", "x_2": "text"}, {"id": 1, "x": 9, "x_2": 3}
+    assert column_changes(held, wanted, ids, {1: "id", 2: "x", 3: "x_2"}, place="it").renamed == {"x": "x_2_1"}
+    long = "n" * 63
+    found = column_changes({long: "text"}, {long: "text"}, {long: 9}, {2: long}, place="it")
+    assert found.renamed == {long: f"{'n' * 61}_2"}
+
+
+def test_a_key_of_another_type_makes_no_room_for_a_load() -> None:
+    held, wanted = {"id": "integer"}, {"id": "text"}
+    with pytest.raises(TerminalError, match="column id of it has the type integer"):
+        column_changes(held, wanted, {"id": 1}, {1: "id"}, keeps_rows=False, keys=("id",), place="it")
+
+
+def test_fields_of_rows_that_a_load_replaced_are_forgotten() -> None:
+    loaded = column_changes(
+        {"at": "jsonb"}, {"at": "jsonb"}, {"at": 3}, {3: "at", 4: "at.x"}, keeps_rows=False, place="it"
+    )
+    later = column_changes({"at": "jsonb"}, {"at": "jsonb"}, {"at": 3, "at.x": 9}, loaded.fields, place="it")
+    assert later.fields == {3: "at", 9: "at.x"}
+
+
 def test_a_dropped_column_is_known_in_later_batches() -> None:
     held = {"id": "bigint", "word": "text"}
     first = column_changes(held, {"id": "bigint", "word": "text"}, {"id": 1, "word": 9}, FIELDS, place="the target")

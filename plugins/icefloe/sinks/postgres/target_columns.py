@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from icefloe.errors import TerminalError
@@ -32,6 +33,7 @@ def column_changes(
     *,
     # False if all rows are replaced: columns are taken by name, because the source may have been made again.
     keeps_rows: bool = True,
+    keys: Collection[str] = (),  # columns that cannot make room
     place: str,
 ) -> ColumnChanges:
     """The changes that rows with the wanted columns need; docs/sinks/postgres.md has the table of them."""
@@ -44,17 +46,19 @@ def column_changes(
     now = {field_id: name for name, field_id in field_ids.items()}
     columns = {field_id: name for field_id, name in fields.items() if name in held}
     renamed, dropped, left = dict[str, str](), list[str](), dict[int, str]()
+    used = {*held, *wanted}
     if not keeps_rows:
         # Of ours, one of another type makes room, as one that was dropped does.
-        clashes = (each for each in columns.items() if each[1] in wanted and not _fits(held[each[1]], wanted[each[1]]))
-        renamed = {name: f"{name}_{abs(field_id)}" for field_id, name in clashes}
+        for field_id, name in columns.items():
+            if name in wanted and name not in keys and not _fits(held[name], wanted[name]):
+                renamed[name] = _free(name, field_id, used)
         dropped = [*renamed.values()]
-        left = _left({each: renamed.get(name, name) for each, name in fields.items()}, now.values())
+        left = _left({each: renamed.get(name, name) for each, name in columns.items()}, now.values())
         fields = columns = {}
     for field_id, name in columns.items() if now else ():
         new = now.get(field_id)
         if new is None:
-            new = f"{name}_{abs(field_id)}" if name in wanted else name
+            new = _free(name, field_id, used) if name in wanted else name
             dropped.append(new)
         if new != name:
             renamed[name] = new
@@ -91,6 +95,17 @@ def column_changes(
         dropped=tuple(dropped),
         fields={**left, **kept, **now},
     )
+
+
+def _free(name: str, field_id: int, used: set[str]) -> str:
+    """``<name>_<its field id>``, or with a number more if that is used, cut to the bytes of a name."""
+    for number in count():
+        end = f"_{abs(field_id)}" + (f"_{number}" if number else "")
+        new = name.encode()[: _MOST_NAME_BYTES - len(end)].decode(errors="ignore") + end
+        if new not in used:
+            break
+    used.add(new)
+    return new
 
 
 def _left(fields: Mapping[int, str], taken: Collection[str]) -> dict[int, str]:

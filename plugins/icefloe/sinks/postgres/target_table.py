@@ -157,7 +157,7 @@ class PostgresTable:
                 )  # fmt: skip
         held, keys = self.columns(transaction), key_names(batch)
         changes = column_changes(
-            held, wanted_types(batch), batch.field_ids, token.fields, keeps_rows=keeps_rows, place=self.url
+            held, wanted_types(batch), batch.field_ids, token.fields, keeps_rows=keeps_rows, keys=keys, place=self.url
         )
         indexes = transaction.execute(_UNIQUE_INDEXES, (self.table.as_string(None),)).fetchall()
         if held and {*keys} not in [{changes.renamed.get(name, name) for name in names} for (names,) in indexes]:
