@@ -33,12 +33,16 @@ class OverFolders(SinkConformance):
     form: ClassVar[FileForm]
 
     @pytest.fixture(autouse=True)
-    def _in_folder(self, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    def _in_folder(self, tmp_path: Path) -> None:
         self.folder, self.count = tmp_path, 0
-        if "take" in request.node.name or "origin_before" in request.node.name:
-            pytest.skip("a folder is never taken over: numbers of batches of two origins would collide")
-        if "schema" in request.node.name or "structs" in request.node.name:
-            pytest.skip("files keep the columns that they were written with; `icefloe verify` knows them")
+
+    # A folder is never taken over: numbers of batches of two origins would collide.
+    test_a_claim_that_wakes_up_late_takes_nothing: Any = None
+    test_a_destination_that_is_taken_over_belongs_to_the_new_origin: Any = None
+    test_a_process_of_the_origin_before_that_wakes_up_late_changes_nothing: Any = None
+    # Files keep the columns that they were written with, which `icefloe verify` knows.
+    test_another_schema_arrives_or_is_refused: Any = None
+    test_other_fields_of_structs_arrive_or_are_refused: Any = None
 
     def new_destination(self) -> str:
         self.count += 1
