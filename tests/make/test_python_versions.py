@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", ".cache", ".demo", ".hypothesis", ".*_cache", "__pycache__", "dist")
 NOT_PASSED_ON = re.compile(r"(MAKE|MFLAGS|PYTEST|PYTHON|AIRFLOW|SPARK|PYSPARK|VIRTUAL_ENV|TMPDIR)")
 FAST = "not (spark or servers or daemons or slow or extended)"
-TRIED = ("plugins/icefloe", "tests/pipeline", "tests/orchestration", "tests/dags")
+TRIED = ("plugins/icefloe", "tests/pipeline", "tests/dags")
 """Doctests, and what touches Airflow: its release for a Python is another than ours."""
 
 

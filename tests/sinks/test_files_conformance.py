@@ -59,16 +59,8 @@ class TestSorted(OverFolders):
     form = FileForm(order_by=("number", "word"))
 
 
-class TestSortedLinesOfEvents(OverFolders):
-    form = FileForm(order_by=("word",), format="jsonl", columns_as="debezium")
-
-
 class TestLinesOfDelta(OverFolders):
     form = FileForm(columns_as="delta", format="jsonl")
-
-
-class TestPartitioned(OverFolders):
-    form = FileForm(partition_by=("word",), order_by=("number",))
 
 
 class TestPartitionedLinesOfEvents(OverFolders):
