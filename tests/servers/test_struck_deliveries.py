@@ -262,7 +262,7 @@ def cases(strikes: list[str], *left_out: tuple[str, str]) -> list[tuple[str, str
     indirect=["delivery"],
 )  # fmt: skip
 def test_a_run_that_is_struck_at_any_request_brings_each_change_once(delivery: Delivery, strike: str) -> None:
-    require_exact_at(range(1, 1000, 1 if EACH else 11), delivery, strike, bool)
+    require_exact_at(range(1, 1000, 1 if EACH else 23), delivery, strike, bool)
 
 
 @pytest.mark.extended
