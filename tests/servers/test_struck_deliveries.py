@@ -262,7 +262,7 @@ def cases(strikes: list[str], *left_out: tuple[str, str]) -> list[tuple[str, str
     indirect=["delivery"],
 )  # fmt: skip
 def test_a_run_that_is_struck_at_any_request_brings_each_change_once(delivery: Delivery, strike: str) -> None:
-    require_exact_at(range(1, 1000, 1 if EACH else 23), delivery, strike, bool)
+    require_exact_at(range(1, 1000, 1 if EACH else 53), delivery, strike, bool)
 
 
 @pytest.mark.extended
@@ -272,7 +272,7 @@ def test_a_run_that_is_struck_at_any_request_brings_each_change_once(delivery: D
     indirect=["delivery"],
 )
 def test_a_write_whose_answer_is_lost_brings_each_change_once(delivery: Delivery, strike: str) -> None:
-    numbers = range(1, 1000, 1 if EACH else 3)
+    numbers = range(1, 1000, 1 if EACH else 9)
     require_exact_at(numbers, delivery, strike, lambda request: is_write(request) or is_commit(request))
 
 
