@@ -351,6 +351,24 @@ class StoredExtents:
     sections_key: str
     inline: bytes
 
+    @staticmethod
+    def write(
+        store: Store, key: str, files: Iterable[tuple[str, Sequence[int], Sequence[int], Sequence[int], int]]
+    ) -> None:
+        """Writes those of files with a block for each range: key, offsets, CRC-32, rows, largest block uncompressed."""
+        shuffled, of_files = [], []
+        for place, (data_key, offsets, crc32, rows, largest_bytes) in enumerate(files):
+            shuffled.append(ShuffledFile(place, 0, data_key, offsets[-1], largest_bytes))
+            shape: list[Any] = [np.full(len(rows), place), np.arange(len(rows)), crc32]
+            of_files.append(np.rec.fromarrays([*shape, offsets[:-1], np.diff(offsets), rows], dtype=BLOCK))
+        extents = (
+            RangeExtents(
+                range_id=of, start=of, stop=of + 1, files=shuffled, blocks=blocks[blocks["rows"] > 0], ordinals=()
+            )
+            for of, blocks in enumerate(np.stack(of_files, axis=1))
+        )
+        write_extents(store, key, extents, shuffled)
+
     @classmethod
     def open(cls, store: Store, key: str) -> Self:
         """Reads the head.

@@ -1,6 +1,7 @@
 """Batches whose changes are sorted: one stream from the first part to the last, whoever dies meanwhile."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -193,6 +194,47 @@ def test_a_divided_part_that_is_damaged_is_divided_again(
     assert done.code == 0, done.err
     changes = lab.rows(0)
     assert changes.equals(duckdb.sql("from changes order by value, id").to_arrow_table().cast(changes.schema))
+
+
+@pytest.mark.parametrize("damage", ["flipped", "deleted"])
+def test_extents_of_ranges_that_are_damaged_meanwhile_are_gathered_again(
+    lab: Ordered, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(lab)
+    gather = SortedRanges.gather
+
+    def damaged(store: Any, batch: Any, *, parts: int) -> None:
+        gather(store, batch, parts=parts)
+        [ranges] = lab.storage().rglob("shuffle/**/deliveries/*/ranges")
+        data = ranges.read_bytes()
+        ranges.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:])
+        if damage == "deleted":
+            ranges.unlink()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SortedRanges, "gather", damaged)
+        done = lab.command("run", shuffle=RANGES)
+    assert (done.code, "the ranges of batch 0 are damaged" in done.err) == (75, True), done.err
+    done = lab.command("run", shuffle=RANGES)
+    assert done.code == 0, done.err
+
+
+def test_the_record_of_a_divided_part_is_read_once_and_not_by_each_range(
+    lab: Ordered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(lab)
+    store = type(open_store(lab.folder.as_uri()))
+    get, read = store.get, list[str]()
+
+    def noted(self: Any, key: str) -> bytes:
+        read.append(key)
+        return get(self, key)
+
+    monkeypatch.setattr(store, "get", noted)
+    done = lab.command("run", shuffle=RANGES)
+    assert done.code == 0, done.err
+    assert len(lab.names(0)) > 3
+    assert len([key for key in read if re.fullmatch("deliveries/[0-9a-f]+/00003.json", key)]) == 1
 
 
 def test_an_error_of_the_store_is_no_damage_of_a_divided_part(lab: Ordered, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,8 +267,10 @@ def _divide(task: DeliverPart, *, engine: Engine, tally: PhaseTally) -> None:
     """Divides the parts that are still whole."""
     # A tally of their own: progress and report count ranges.
     of_parts = PhaseTally.of(Phase.DELIVER)
-    numbers = SortedRanges.undivided(task.reference.folder, task.batch, parts=len(task.manifest.parts))
+    store, parts = task.reference.folder, len(task.manifest.parts)
+    numbers = SortedRanges.undivided(store, task.batch, parts=parts)
     require_success(of_parts.finish(engine.map(replace(task, divides=True), numbers)))
+    SortedRanges.gather(store, task.batch, parts=parts)
     tally.record.requests += of_parts.record.requests
 
 

@@ -3,6 +3,7 @@
 deliveries/bounds.json                    the keys at which ranges begin, drawn once from all parts
 deliveries/<cut>/<part>.json              names the blocks of a staged part; the first record counts
 deliveries/<cut>/<part>.<attempt>.data    a block for each range
+deliveries/<cut>/ranges                   the extents of all ranges, so that each reads no record of a part
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from icefloe.documents import Document, dump_document
 from icefloe.errors import TransientError
 from icefloe.shuffle.block_file import SpilledRows
 from icefloe.shuffle.committed_output import CorruptMapOutputError
-from icefloe.shuffle.extents import RangeExtents
+from icefloe.shuffle.extents import RangeExtents, StoredExtents
 from icefloe.shuffle.fetch import fetch_blocks
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
 from icefloe.sinks.change_files import ChangeFiles
@@ -25,10 +26,11 @@ from icefloe.sinks.manifest import Manifest, Part
 from icefloe.sinks.sink import Sink
 from icefloe.storage.local_folders import on_local_disk, task_folder
 from icefloe.storage.requests import map_parallel
-from icefloe.storage.store import Store
+from icefloe.storage.store import KeyMissingError, RangeMissingError, Store
 
 _BOUNDS_KEY: Final = "deliveries/bounds.json"
 _MOST_RANGES: Final = 512
+_RECORDS_AT_ONCE: Final = 128
 _Kind = TypeVar("_Kind")
 
 
@@ -75,7 +77,7 @@ class SortedRanges:
         ranges = sum(part.size_bytes for part in manifest.parts) // folder.plan.spec.target_size_bytes + 1
         if not sink.order_by or sink.commits_once or ranges == 1:
             return ()
-        found = _find(RangeBounds, folder, _BOUNDS_KEY)
+        found = _find(RangeBounds, folder.store, _BOUNDS_KEY)
         if found is None:
             order = sink.order(batch)
             names = [*order.columns, ChangeColumns.TYPE]
@@ -86,7 +88,7 @@ class SortedRanges:
             samples = map_parallel(some_keys, manifest.parts)
             found = RangeBounds(bounds=order.bounds(samples, min(ranges, _MOST_RANGES)))
             if not folder.store.create(_BOUNDS_KEY, dump_document(found)):
-                found = _find(RangeBounds, folder, _BOUNDS_KEY) or found
+                found = _find(RangeBounds, folder.store, _BOUNDS_KEY) or found
         return found.bounds
 
     @staticmethod
@@ -119,26 +121,36 @@ class SortedRanges:
             )
         self.folder.store.create(_divided_key(self.batch, number), dump_document(divided))
 
+    @staticmethod
+    def gather(store: Store, batch: ProvenBatch, *, parts: int) -> None:
+        """Write the extents of all ranges once all parts are divided; a part may have been divided again since."""
+
+        def divided() -> Iterator[tuple[str, Sequence[int], Sequence[int], Sequence[int], int]]:
+            for start in range(0, parts, _RECORDS_AT_ONCE):
+                numbers = range(start, min(start + _RECORDS_AT_ONCE, parts))
+                for each in map_parallel(lambda number: _divided(store, batch, number), numbers):
+                    yield each.key, each.offsets, each.crc32, each.rows, each.largest_block_bytes
+
+        StoredExtents.write(store, _ranges_key(batch), divided())
+
     def part(self, number: int) -> StagedPart:
         """A range as a part.
 
         Raises:
-            TransientError: a block is damaged; its part is divided again by the next try.
+            TransientError: a block or the extents are damaged; the next try makes them again.
         """
-        found = map_parallel(self._divided, range(len(self.parts)))
-        extents = RangeExtents.of_blocks(
-            number,
-            blocks=(
-                (each.key, place, each.crc32[number], at, stop - at, rows, each.largest_block_bytes, each.offsets[-1])
-                for place, each in enumerate(found)
-                if (rows := each.rows[number])
-                for at, stop in [each.offsets[number : number + 2]]
-            ),
-        )
+        try:
+            stored = StoredExtents.open(self.folder.store, _ranges_key(self.batch))
+            extents = stored.of(number)
+        except (KeyMissingError, RangeMissingError, ValueError) as damage:
+            raise TransientError(
+                f"the ranges of batch {self.batch.batch_number} are damaged ({damage}): run again, and they are "
+                "gathered again"
+            ) from damage
         order, schema, memory_bytes = self.sink.order(self.batch), self.batch.schema, self.folder.memory_bytes
         return StagedPart(
             number=number,
-            first_row=sum(sum(each.rows[:number]) for each in found),
+            first_row=int(stored.ranges["rows"][:number].sum()),
             rows=extents.rows,
             size_bytes=extents.size_bytes,
             read=lambda: order.sorted(lambda: self._rows(extents), schema, memory_bytes=memory_bytes),
@@ -154,25 +166,30 @@ class SortedRanges:
                 yield from block.batches
         except CorruptMapOutputError as damage:
             folder.store.delete([_divided_key(self.batch, damage.map_id)])
-            raise self._lost(damage.map_id, damage.reason) from damage
+            raise _lost(self.batch, damage.map_id, damage.reason) from damage
 
-    def _divided(self, number: int) -> DividedPart:
-        found = _find(DividedPart, self.folder, _divided_key(self.batch, number))
-        if found is None:
-            # Another task has found it damaged.
-            raise self._lost(number, "its record is gone")
-        return found
 
-    def _lost(self, number: int, reason: str) -> TransientError:
-        return TransientError(
-            f"divided part {number} of batch {self.batch.batch_number} is damaged ({reason}): run again, and it is "
-            "divided again"
-        )
+def _divided(store: Store, batch: ProvenBatch, number: int) -> DividedPart:
+    found = _find(DividedPart, store, _divided_key(batch, number))
+    if found is None:
+        # Another task has found it damaged.
+        raise _lost(batch, number, "its record is gone")
+    return found
+
+
+def _lost(batch: ProvenBatch, number: int, reason: str) -> TransientError:
+    return TransientError(
+        f"divided part {number} of batch {batch.batch_number} is damaged ({reason}): run again, and it is divided again"
+    )
 
 
 def _divided_key(batch: ProvenBatch, number: int) -> str:
     return f"deliveries/{batch.cut}/{number:05d}.json"
 
 
-def _find(kind: type[_Kind], folder: BatchFolder, key: str) -> _Kind | None:
-    return find_batch_document(kind, folder.store, key, what="the ranges")
+def _ranges_key(batch: ProvenBatch) -> str:
+    return f"deliveries/{batch.cut}/ranges"
+
+
+def _find(kind: type[_Kind], store: Store, key: str) -> _Kind | None:
+    return find_batch_document(kind, store, key, what="the ranges")
