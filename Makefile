@@ -99,6 +99,7 @@ lock: $(VENV)/.uv  ## resolve the exact versions again, with the hashes of their
 	$(COMPILE) requirements.in --output-file requirements.txt
 	$(COMPILE) demo/requirements.in --output-file demo/requirements.txt
 	$(COMPILE) stack/requirements.in --output-file stack/requirements.txt
+	$(COMPILE) tests/docs/dbt.in --output-file tests/docs/dbt.txt
 	$(COMPILE) requirements-dev.in --output-file requirements-dev.txt
 
 audit:  ## look up known vulnerabilities of every version that the locks name, at osv.dev

@@ -19,6 +19,7 @@ LOCKS: Final[Mapping[str, str]] = {
     "requirements-dev.in": "requirements-dev.txt",
     "demo/requirements.in": "demo/requirements.txt",
     "stack/requirements.in": "stack/requirements.txt",
+    "tests/docs/dbt.in": "tests/docs/dbt.txt",
 }
 """What is written by hand, and the lock that `make lock` makes of it."""
 
