@@ -20,7 +20,7 @@ def test_the_repositorys_locks_are_whole(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_every_lock_is_checked() -> None:
     written = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*.in")}
-    written |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("[a-z]*/*.in")}
+    written |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("[a-z]*/**/*.in")}
     assert written == LOCKS.keys()
 
 
