@@ -36,14 +36,15 @@ FOLDER: Final = Path(__file__).parents[1] / ".cache" / "bed"
 RAW: Final = "raw"
 CONTEXT: Final = "context"
 VIEW: Final = "view"
-READER: Final = "reader"
+READERS: Final = ("reader", "reader-parquet")
 WAYS: Final = {
     RAW: "raw decode",
     "local": "icefloe, local",
     "spark": "icefloe, Spark",
     "airflow": "Airflow, Spark",
     "airflow-auto": "Airflow, auto",
-    READER: "icefloe.spark",
+    "reader": "icefloe.spark",
+    "reader-parquet": "icefloe.spark, written",
     CONTEXT: "bare Spark context",
     VIEW: "create_changelog_view",
 }
@@ -187,7 +188,7 @@ def _printed(usage: TreeUsage) -> dict[str, Any]:
 def _changes(way: str, printed: Mapping[str, Any]) -> int | None:
     if way in (RAW, CONTEXT):
         return None
-    return int(printed["changes"] if way in (VIEW, READER) else sum(printed[change] for change in _CHANGES))
+    return int(printed["changes"] if way in (VIEW, *READERS) else sum(printed[change] for change in _CHANGES))
 
 
 def _grid(runs: Sequence[Run]) -> Grid:

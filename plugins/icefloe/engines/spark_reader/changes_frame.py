@@ -72,7 +72,7 @@ class SparkReader:
             load_table(catalog, table) if isinstance(table, str) else table,
             after_snapshot_id=after_snapshot_id,
             up_to_snapshot_id=up_to_snapshot_id,
-            cores=(cores := _cores(spark)),
+            cores=_cores(spark),
             **options,
         )
         schema, tasks, plan = spark_schema(scan.schema), scan.tasks, scan.planned.plan
@@ -82,14 +82,10 @@ class SparkReader:
         numbers = spark.range(0, plan.num_map_tasks, 1, plan.num_map_tasks)
         if plan.route is Route.INSERT_ONLY:
             return numbers.mapInArrow(_task(partial(_changes, partial(_each, tasks.inserted, tasks.map_ids))), schema)
-        # Recipients go to partitions by their hashes: there are more of them, so that no partition has most rows.
-        shuffled = min(plan.num_partitions, max(2 * cores, plan.num_map_tasks))
         parcels = numbers.mapInArrow(_task(partial(_each, tasks.mapped, tasks.map_ids)), _PARCELS)
         if plan.hash_partitions:
-            parcels = parcels.repartition(shuffled, "recipient").sortWithinPartitions(*_ORDER)
-            parcels = parcels.mapInArrow(_task(tasks.moved), _PARCELS)
-        parcels = parcels.repartition(shuffled, "recipient").sortWithinPartitions(*_ORDER)
-        return parcels.mapInArrow(_task(partial(_changes, tasks.reduced)), schema)
+            parcels = _shuffled(parcels).mapInArrow(_task(tasks.moved), _PARCELS)
+        return _shuffled(parcels).mapInArrow(_task(partial(_changes, tasks.reduced)), schema)
 
     @staticmethod
     def register(spark: "SparkSession") -> None:
@@ -113,6 +109,11 @@ class SparkReader:
             ) from cause
         _library_sent(_context(spark) or spark)
         spark.dataSource.register(ChangesSource)
+
+
+def _shuffled(parcels: "DataFrame") -> "DataFrame":
+    """Parcels by recipient, in as many partitions as a shuffle of the session has, of which Spark joins small ones."""
+    return parcels.repartition("recipient").sortWithinPartitions(*_ORDER)
 
 
 def _each(
