@@ -45,7 +45,8 @@ class SparkReader:
         """The row-level changes of a range of a table's snapshots, computed by the executors of a session.
 
         The range is planned when this is called; data files are read by each action. Rows that a range only adds are
-        not shuffled. Those that it changes otherwise go through Spark's own shuffle, compressed.
+        not shuffled. Those that it changes otherwise go through Spark's own shuffle, compressed, in the session's
+        number of partitions (``spark.sql.shuffle.partitions``).
 
         Each task proves its part when it is done: it read all rows of its files; it heard from all tasks before it; its
         changes add up to the sums that came with their rows. So an action fails if a row was lost or made up on its
