@@ -227,6 +227,17 @@ def test_a_column_that_makes_no_folder_is_refused_before_a_batch_is_opened(
     assert not lab.target.exists() or not list(lab.target.glob("batch=*"))
 
 
+def test_an_events_folder_is_not_named_as_one_of_its_columns(tmp_path: Path) -> None:
+    lab = Partitioned.create(tmp_path)
+    with lab.table.update_schema() as update:
+        update.union_by_name(pa.schema([("op", pa.string())]))
+    lab.append(1)
+    done = lab.command("run", by=["op"], sink={"columns_as": "debezium"})
+    assert (done.code, "not named batch or before or after or source or op or ts_ms" in done.err) == (65, True), done.err
+    done = lab.command("run", by=["op"])
+    assert done.code == 0, done.err
+
+
 def test_a_column_stays_in_the_files(tmp_path: Path) -> None:
     lab = Partitioned.create(tmp_path)
     lab.append(1)

@@ -16,7 +16,7 @@ from icefloe.iceberg.history.loaded_table import LoadedTable
 from icefloe.iceberg.schemas.column_paths import IdentifierColumns
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.pipeline.model import Pipeline
-from icefloe.pipeline.settings import ChangesOption
+from icefloe.pipeline.settings import ChangesOption, SinkSettings
 
 if TYPE_CHECKING:
     from icefloe.iceberg.filters.row_filter import RowFilter
@@ -82,22 +82,25 @@ def delivered_columns(pipeline: Pipeline, identity: Identity, schema: TableSchem
             key="sink.columns_as",
         )
     with about_key("sink.partition_by"):
-        _require_partitions(pipeline.sink.partition_by, shown)
+        _require_partitions(pipeline.sink, shown)
     if pipeline.columns is None or not pipeline.delivers:
         return pipeline.columns
     selected = shown.arrow
     return (*pipeline.columns, *IdentifierColumns.named(schema.columns, identity.columns).missing_in(selected))
 
 
-def _require_partitions(names: Sequence[str], shown: TableSchema) -> None:
+def _require_partitions(sink: SinkSettings, shown: TableSchema) -> None:
+    names = sink.partition_by
+    # Readers find folders as columns too: that of the batch, and an event's are beside its own columns.
+    taken = ["batch", *(("before", "after", "source", "op", "ts_ms") if sink.columns_as == "debezium" else ())]
     IdentifierColumns.named(shown.columns, names, noun="partition")
     for name in names:
-        # Readers find the folder of the batch as a column too, and leave out what begins with these characters.
-        is_taken = name.lower() == "batch" or name.startswith(("_", "."))
+        # Readers leave out what begins with these characters.
+        is_taken = name.lower() in taken or name.startswith(("_", "."))
         if is_taken or name not in shown.arrow.names or pa.types.is_floating(shown.arrow.field(name).type):
             raise TerminalError(
-                f"files cannot be partitioned by column {name!r}: it must be at the top, no float, not named batch, "
-                "and its name must not begin with _ or ."
+                f"files cannot be partitioned by column {name!r}: it must be at the top, no float, not named "
+                f"{' or '.join(taken)}, and its name must not begin with _ or ."
             )
     if len(names) == len(shown.arrow.names):
         raise TerminalError("files cannot be partitioned by all of their columns: leave out one")
