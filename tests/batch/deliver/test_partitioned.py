@@ -233,7 +233,9 @@ def test_an_events_folder_is_not_named_as_one_of_its_columns(tmp_path: Path) -> 
         update.union_by_name(pa.schema([("op", pa.string())]))
     lab.append(1)
     done = lab.command("run", by=["op"], sink={"columns_as": "debezium"})
-    assert (done.code, "not named batch or before or after or source or op or ts_ms" in done.err) == (65, True), done.err
+    assert (done.code, "not named batch or before or after or source or op or ts_ms" in done.err) == (65, True), (
+        done.err
+    )
     done = lab.command("run", by=["op"])
     assert done.code == 0, done.err
 

@@ -28,6 +28,14 @@ def test_the_name_of_a_dropped_column_goes_to_another_one() -> None:
     assert (again.renamed, again.added, again.dropped) == ({}, {}, ())
 
 
+def test_a_column_that_somebody_renamed_or_dropped_is_not_added_without_its_values() -> None:
+    held = {"id": "bigint", "phrase": "text", "at": "jsonb"}
+    with pytest.raises(TerminalError, match="the target has no column word any more, which earlier batches filled"):
+        changes(HELD, IDS, held)
+    assert tuple(changes(HELD, IDS, held, keeps_rows=False).added) == ("word",)
+    assert changes({"id": "bigint", "at": "jsonb"}, {"id": 1, "at": 3, "at.x": 4}, held).added == {}
+
+
 def test_columns_that_stay_need_nothing() -> None:
     found = changes(HELD, IDS)
     assert (found.renamed, found.added, found.widened, found.dropped, found.fields) == ({}, {}, {}, (), FIELDS)

@@ -45,6 +45,13 @@ def column_changes(
             )
     now = {field_id: name for name, field_id in field_ids.items()}
     columns = {field_id: name for field_id, name in fields.items() if name in held}
+    for field_id in fields.keys() - columns.keys() if keeps_rows else ():
+        if now.get(field_id) in wanted:
+            # Added anew, it would be null in all rows that no batch touches.
+            raise TerminalError(
+                f"{place} has no column {fields[field_id]} any more, which earlier batches filled: give it its name "
+                "back, or run `icefloe reset` for the pipeline, which loads the table again"
+            )
     renamed, dropped, left = dict[str, str](), list[str](), dict[int, str]()
     used = {*held, *wanted}
     if not keeps_rows:
