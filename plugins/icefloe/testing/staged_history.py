@@ -240,7 +240,8 @@ def _moved(value: Any, kind: pa.DataType, name: str, before: Mapping[str, str]) 
         return None
     if pa.types.is_struct(kind):
         names = {each.name: f"{name}.{each.name}" for each in kind}
-        found = {each: value.get(before.get(path, "").rpartition(".")[2]) for each, path in names.items()}
+        above = f"{before.get(name, name)}."
+        found = {each: value.get(before.get(path, "").removeprefix(above)) for each, path in names.items()}
         return {each.name: _moved(found[each.name], each.type, names[each.name], before) for each in kind}
     if pa.types.is_map(kind):
         return [(key, _moved(item, kind.item_type, f"{name}.value", before)) for key, item in value]

@@ -51,6 +51,10 @@ def test_new_columns_are_those_of_the_source(table: Table) -> None:
          {"id": 1, "to": 3, "to.x": 4, "to.z": 8}, {"to": 3, "to.x": 4, "to.z": 5}),
         ("renamed above and inside", [("to", pa.struct([("y", pa.int32())]))], {"to": 3, "to.y": 4},
          {"to": 3, "to.y": 4}),
+        ("named with a dot", [("word.y", pa.string())], {"word.y": 2}, {"word.y": 2}),
+        ("named like a field that is gone", [("at.x", pa.int32())], {"at.x": 9}, {"at.x": 5, "at.x_4": 4}),
+        ("nested, named with a dot", [("t.o", pa.struct([("x.y", pa.int32())]))], {"t.o": 3, "t.o.x.y": 4},
+         {"t.o": 3, "t.o.x.y": 4}),
         ("added inside of a renamed one", [("to", pa.struct([("x", pa.string())]))], {"to": 3, "to.x": 8},
          {"to": 3, "to.x": 5, "to.x_4": 4}),
     ],
@@ -69,12 +73,23 @@ def test_a_column_is_followed_by_its_id(
     ("wrap", "step"), [(pa.list_, "element"), (lambda kind: pa.map_(pa.string(), kind), "value")], ids=["list", "map"]
 )
 def test_a_field_inside_a_list_or_a_map_is_followed_by_its_id(table: Table, wrap: Any, step: str) -> None:
-    before, after = (pa.schema([("legs", wrap(pa.struct([(name, pa.int64())])))]) for name in ("x", "z"))
-    columns, fields = evolved(
-        table, (before, {"legs": 1, f"legs.{step}.x": 3}), (after, {"legs": 1, f"legs.{step}.z": 3})
-    )
-    assert [name for name in columns if name.endswith((".x", ".z"))] == [f"legs.{step}.z"]
+    names = "x", "z", "x.y", "x.y"
+    states = [(pa.schema([("legs", wrap(pa.struct([(name, pa.int64())])))]), name) for name in names]
+    columns, fields = evolved(table, *((state, {"legs": 1, f"legs.{step}.{name}": 3}) for state, name in states))
+    assert [name for name in columns if name.endswith((".x", ".y", ".z"))] == [f"legs.{step}.x.y"]
     assert len(set(fields.values())) == 2
+
+
+def test_names_with_dots_stay_as_they_are(table: Table) -> None:
+    columns = pa.schema([("x", pa.string()), ("x.y", pa.string()), ("at", pa.struct([("x.y", pa.string())]))])
+    state = columns, {"x": 1, "x.y": 2, "at": 3, "at.x.y": 4}
+    assert [*evolved(table, state, state, state)[0]] == ["x", "x.y", "at.x.y", "at"]
+
+
+def test_a_field_that_is_gone_keeps_a_name_that_begins_like_its_column(table: Table) -> None:
+    both, one = (pa.schema([("at", pa.struct([(name, pa.string()) for name in some]))]) for some in (("at.x", "z"), "z"))
+    state = both, {"at": 1, "at.at.x": 2, "at.z": 3}
+    assert [*evolved(table, state, (one, {"at": 1, "at.z": 3}))[0]] == ["at.at.x", "at.z", "at"]
 
 
 def test_a_load_takes_columns_by_name_and_sets_others_aside(table: Table) -> None:

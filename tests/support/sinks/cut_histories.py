@@ -32,8 +32,8 @@ IDS: Final = 7
 CODES: Final = ("", "2", "2,", ",", ":2", "1:2")
 """With ids such as 1 and 12 they make keys that concatenate alike."""
 WORDS: Final = (None, "", "a", "ab", "null")
-NAMES: Final = ("word", "Word", "number", "x", "X", "at", "to")
-FIELDS: Final = ("a", "b", "A")
+NAMES: Final = ("word", "Word", "number", "x", "X", "at", "to", "x.y")
+FIELDS: Final = ("a", "b", "A", "a.b")
 KINDS: Final = ("word", "number", "at", "legs", "by")
 START_MS: Final = 1_767_225_600_000
 Values: TypeAlias = dict[int, Any]

@@ -73,10 +73,11 @@ def _renames(
     struct: StructType, field_ids: Mapping[str, int], fields: Mapping[int, int], *, before: str = "", now: str = ""
 ) -> Iterator[tuple[str, str]]:
     """Dotted names of the target's columns as they are, and their new names."""
-    present = {fields[source]: name.rpartition(".")[2] for name, source in field_ids.items() if source in fields}
+    present = {fields[source]: name for name, source in field_ids.items() if source in fields}
     for each in struct.fields:
         is_dropped = each.field_id in fields.values() and each.field_id not in present
-        name = present.get(each.field_id, each.name)
+        # A name may have dots itself: only the names around it say where it begins.
+        name = present.get(each.field_id, f"{now}{each.name}").removeprefix(now)
         if is_dropped and f"{now}{name}" in field_ids:
             name = f"{name}_{each.field_id}"
         if name != each.name:
