@@ -87,7 +87,9 @@ def test_names_with_dots_stay_as_they_are(table: Table) -> None:
 
 
 def test_a_field_that_is_gone_keeps_a_name_that_begins_like_its_column(table: Table) -> None:
-    both, one = (pa.schema([("at", pa.struct([(name, pa.string()) for name in some]))]) for some in (("at.x", "z"), "z"))
+    both, one = (
+        pa.schema([("at", pa.struct([(name, pa.string()) for name in some]))]) for some in (("at.x", "z"), "z")
+    )
     state = both, {"at": 1, "at.at.x": 2, "at.z": 3}
     assert [*evolved(table, state, (one, {"at": 1, "at.z": 3}))[0]] == ["at.at.x", "at.z", "at"]
 
