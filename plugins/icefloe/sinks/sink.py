@@ -107,6 +107,7 @@ class Sink(ABC):
         order_by: dotted names of columns; parts are then ranges of their values, each part sorted by them.
         purge_after: age in seconds at which upkeep purges marks, if the pipeline has the key ``purge_after``.
         keeps_updates: True if both rows of an update stay next to each other, sorted by the one after it.
+        source_uuid: of the table that the pipeline reads, while it claims the sink; None: not known.
         shows_removed_rows: False if a log leaves out rows before updates, and shows of a deleted row its key alone.
     """
 
@@ -120,6 +121,7 @@ class Sink(ABC):
     reads_ranges: ClassVar[bool] = False
     wants_unique_keys: bool = False
     takes_whole_rows: bool = False
+    source_uuid: str | None = None
     purge_after: float | None = None
     shows_removed_rows: bool = True
     order_by: tuple[str, ...] = ()

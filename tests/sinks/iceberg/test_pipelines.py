@@ -10,6 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
+from icefloe.sinks.iceberg.target import TOKEN
 from support.pipelines.flights import Flights
 from support.pipelines.workspace import icefloe
 
@@ -53,6 +54,23 @@ def test_changes_arrive_and_are_verified(followed: Flights) -> None:
     traced = icefloe("trace", "flights", "flight_id=1")
     assert traced.code == 0, traced.err
     assert "UPDATE_AFTER" in traced.out
+
+
+@pytest.mark.parametrize("mode", ["changelog", "mirror", "history"])
+@pytest.mark.parametrize("name", ["{namespace}.{table}", "changes.again"])
+def test_a_table_is_never_its_own_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, name: str) -> None:
+    flights = Flights.entered(tmp_path, monkeypatch)
+    flights.lake.append((1, "AA"), (2, "UA"))
+    flights.lake.table.delete("true")
+    catalog = flights.lake.table.catalog
+    catalog.create_namespace("changes")
+    catalog.register_table("changes.again", flights.lake.table.metadata_location)
+    flights.write_pipeline("flights", sink={"type": "iceberg", "table": name, "mode": mode})
+    for command in ("validate", "run"):
+        done = icefloe(command, "flights")
+        assert (done.code, "is the table that pipeline flights reads" in done.out + done.err) == (65, True), done
+    for each in ("nyc.flights", "changes.again"):
+        assert TOKEN not in catalog.load_table(each).properties
 
 
 def test_the_changes_of_a_batch_are_sorted_in_its_file(followed: Flights) -> None:

@@ -125,6 +125,14 @@ class PipelineSession(PipelinePlaces):
         table = open_table(self.pipeline, self.credentials, self.surroundings)
         return replace(self, table=LoadedTable(table))
 
+    @contextmanager
+    def delivery_sink(self) -> Iterator[Sink | None]:
+        """The same, which knows the table that it must not write."""
+        with super().delivery_sink() as sink:
+            if sink is not None:
+                sink.source_uuid = self.table.uuid
+            yield sink
+
     # Kept: a batch asks for it several times, and each time the pipeline file would be checked again.
     @cached_property
     def result_configuration(self) -> Mapping[str, object]:

@@ -89,6 +89,12 @@ class TableSink(Sink):
             table = self._target.find()
             if table is not None:
                 self._refuse_format(table)
+                if str(table.metadata.table_uuid) == self.source_uuid:
+                    raise TerminalError(
+                        f"{self.url} is the table that pipeline {origin.pipeline} reads: name another sink.table, or "
+                        "another sink.catalog",
+                        key="sink.table",
+                    )
             token = None if table is None else Token.of(table, self.url)
             if token is not None and not (takes_over and token.owner != origin.owner):
                 self._refuse_other(origin, token)
