@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,8 +11,10 @@ import pytest
 from icefloe.errors import TransientError
 from icefloe.pipeline.settings import OutputOption
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.parquet_files import plain_schema, read_parquet, write_parquet_files
 from icefloe.sinks.spark.changes_view import ChangesView
 from icefloe.sinks.spark.net_merge import NetMerge
+from icefloe.storage.location import open_store
 from icefloe.testing.staged_history import StagedHistory
 from support.spark.spark_lab import SparkLab
 
@@ -77,3 +80,32 @@ def test_a_key_inside_of_a_column_called_changes_is_no_column_of_the_view(tmp_pa
     view = ChangesView.open(batch.batch, replace(part, urls=(f"file://{path}",)))
     rows = view.rows(NetMerge.of(batch.batch, ()).net)
     assert sorted(row["changes"]["id"] for row in rows) == [7, 8]
+
+
+@pytest.mark.usefixtures("spark_lab")
+def test_a_uuid_is_text_wherever_it_is(tmp_path: Path) -> None:
+    uuid, text = UUID(int=0xAB << 120 | 5), "ab000000-0000-0000-0000-000000000005"
+    columns = {
+        "top": (pa.uuid(), uuid.bytes, text),
+        "in a.struct": (
+            pa.struct([("n.1", pa.uuid()), ("b", pa.binary())]),
+            {"n.1": uuid.bytes, "b": b"x"},
+            (text, b"x"),
+        ),
+        "listed": (pa.list_(pa.struct([("u", pa.uuid())])), [{"u": uuid.bytes}, None], [(text,), None]),
+        "mapped": (pa.map_(pa.uuid(), pa.uuid()), [(uuid.bytes, uuid.bytes)], {text: text}),
+        "data": (pa.binary(16), uuid.bytes, uuid.bytes),
+    }
+    schema = pa.schema([("id", pa.int64()), *((name, kind) for name, (kind, *_) in columns.items())])
+    # Arrow makes no uuids of Python's values inside of others.
+    history = StagedHistory(schema=plain_schema(schema))
+    batch = history.change({1: {name: value for name, (_, value, _) in columns.items()}, 2: {}})
+    part = StagedPart.whole(batch.parts)
+    proven = replace(batch.batch, schema=pa.schema([*list(batch.batch.schema)[: -len(schema)], *schema]))
+    groups = iter([pa.Table.from_batches(part.read(), batch.batch.schema).cast(proven.schema)])
+    [path] = write_parquet_files(tmp_path, proven.schema, groups, target_file_bytes=None, for_spark=True)
+    assert next(read_parquet(open_store(tmp_path.as_uri()), path.name)).schema == proven.schema
+    view = ChangesView.open(proven, replace(part, urls=(path.as_uri(),)))
+    one, other = view.rows("SELECT * FROM changes ORDER BY id")
+    assert [one[name] for name in columns] == [found for *_, found in columns.values()]
+    assert [other[name] for name in columns] == [None] * len(columns)

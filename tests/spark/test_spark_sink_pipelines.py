@@ -2,13 +2,15 @@
 
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import LongType, NestedField, StringType, UUIDType
 
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
@@ -28,10 +30,10 @@ def flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flights:
     return Flights.entered(tmp_path, monkeypatch)
 
 
-def run(flights: Flights, sink: dict[str, Any], **conf: str) -> None:
-    path = flights.write_pipeline("flights", sink=sink)
+def run(flights: Flights, sink: dict[str, Any], conf: dict[str, str] | None = None, **further: Any) -> None:
+    path = flights.write_pipeline("flights", sink=sink, **further)
     keys = yaml.safe_load(path.read_text())
-    conf = {**sqlite_conf("lakehouse", flights.folder), **conf}
+    conf = {**sqlite_conf("lakehouse", flights.folder), **(conf or {})}
     path.write_text(yaml.safe_dump({**keys, "engine": "auto", "spark": {"conf": conf}}))
     done = icefloe("run", "flights", "--json")
     assert done.code == 0, done.err
@@ -83,6 +85,29 @@ def test_changes_are_appended_to_files_by_the_options_of_the_page(carriers: Flig
     assert (refused.code, "is read by Spark alone" in refused.err) == (65, True), refused.err
 
 
+@pytest.mark.parametrize("mode", ["merge", "append"])
+def test_uuids_arrive_in_a_table_of_iceberg(flights: Flights, mode: str) -> None:
+    catalog = flights.lake.table.catalog
+    catalog.create_namespace("changes")
+    schema = Schema(NestedField(1, "key", UUIDType()), NestedField(2, "other", UUIDType()))
+    source = catalog.create_table("nyc.tokens", schema)
+
+    def some(*numbers: int) -> pa.Array:
+        storage = pa.array([UUID(int=number).bytes for number in numbers], pa.binary(16))
+        return pa.ExtensionArray.from_storage(pa.uuid(), storage)
+
+    sink = {"type": "spark", "table": "lakehouse.changes.tokens", "mode": mode}
+    source.append(pa.table({"key": some(1, 2), "other": some(3, 4)}))
+    run(flights, sink, table="nyc.tokens", identifier_columns=["key"])
+    source.overwrite(pa.table({"key": some(1, 5), "other": some(6, 7)}))
+    run(flights, sink, table="nyc.tokens", identifier_columns=["key"])
+    found = catalog.load_table("changes.tokens")
+    assert [found.schema().find_field(name).field_type for name in ("key", "other")] == [UUIDType()] * 2
+    assert found.scan().to_arrow().num_rows == (2 if mode == "merge" else 6)
+    verified = icefloe("verify", "flights")
+    assert verified.code == 0, verified.err
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("mode", "rows_after"), [("mirror", 3), ("changelog", 5)])
 def test_a_table_of_format_version_3_in_a_rest_catalog_is_written_and_verified(
@@ -96,9 +121,9 @@ def test_a_table_of_format_version_3_in_a_rest_catalog_is_written_and_verified(
         sink = {"type": "iceberg", "catalog": "mirrors", "table": "changes.flights", "mode": mode}
         name = "spark.sql.catalog.mirrors"
         conf = {name: "org.apache.iceberg.spark.SparkCatalog", f"{name}.type": "rest", f"{name}.uri": server.uri}
-        run(carriers, sink, **conf)
+        run(carriers, sink, conf)
         carriers.lake.replace_carrier(3, "UA")
-        run(carriers, sink, **conf)
+        run(carriers, sink, conf)
         found = catalog.load_table("changes.flights")
         assert (found.format_version, found.scan().to_arrow().num_rows) == (3, rows_after)
         verified = icefloe("verify", "flights")

@@ -64,10 +64,13 @@ class ChangeFiles:
     Args:
         target_file_bytes: begin another file of the same part above this size; None: above 4 GiB, the largest size.
         form: of the files.
+        for_spark: as of `write_parquet_files`.
     """
 
-    def __init__(self, store: Store, *, target_file_bytes: int | None = None, form: FileForm = _PLAIN) -> None:
-        self._store, self._form = store, form
+    def __init__(
+        self, store: Store, *, target_file_bytes: int | None = None, form: FileForm = _PLAIN, for_spark: bool = False
+    ) -> None:
+        self._store, self._form, self._for_spark = store, form, for_spark
         self._target_file_bytes = min(target_file_bytes or _MOST_FILE_BYTES, _MOST_FILE_BYTES)
 
     def check(self) -> None:
@@ -111,7 +114,12 @@ class ChangeFiles:
                 groups = row_groups(schema, changes, max_bytes=min(GROUP_BYTES, most))
                 with on_local_disk(f"cannot keep the changes of a task in {folder} until they are whole"):
                     (below := folder / str(len(files))).mkdir()
-                files += [(values, file) for file in self._form.write(below, schema, groups, target_file_bytes=most)]
+                files += [
+                    (values, file)
+                    for file in self._form.write(
+                        below, schema, groups, target_file_bytes=most, for_spark=self._for_spark
+                    )
+                ]
             # Of all partitions, names are different: an empty text and null have one folder.
             named = map_parallel(
                 lambda place: self._put(batch_number, number, place, files[place][1], hive_folder(files[place][0])),

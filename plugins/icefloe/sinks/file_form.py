@@ -129,11 +129,18 @@ class FileForm(Document):
         return pa.record_batch(ours | columns)
 
     def write(
-        self, folder: Path, schema: pa.Schema, groups: Iterator[pa.Table], *, target_file_bytes: int
+        self,
+        folder: Path,
+        schema: pa.Schema,
+        groups: Iterator[pa.Table],
+        *,
+        target_file_bytes: int,
+        for_spark: bool,
     ) -> list[Path]:
         """As `write_parquet_files`."""
         if self.format == "parquet":
-            return write_parquet_files(folder, schema, groups, target_file_bytes=target_file_bytes)
+            most = target_file_bytes
+            return write_parquet_files(folder, schema, groups, target_file_bytes=most, for_spark=for_spark)
         files = list[Path]()
         with on_local_disk(f"cannot keep the changes of a task in {folder} until they are whole"):
             for group in groups:

@@ -1,6 +1,7 @@
 """Row groups of changes, and Parquet files of them."""
 
 import io
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
@@ -97,10 +98,39 @@ def row_slices(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Itera
         yield batch.slice(start, rows)
 
 
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with bytes in place of uuids, also nested ones."""
+    return pa.schema([field.with_type(_plain(field.type)) for field in schema])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    def inner(field: pa.Field) -> pa.Field:
+        return field.with_type(_plain(field.type))
+
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    if pa.types.is_struct(kind):
+        return pa.struct([inner(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(inner(kind.key_field), inner(kind.item_field))
+    return pa.list_(inner(kind.value_field)) if pa.types.is_list(kind) else kind
+
+
 def write_parquet_files(
-    folder: Path, schema: pa.Schema, groups: Iterator[pa.Table], *, target_file_bytes: int | None
+    folder: Path,
+    schema: pa.Schema,
+    groups: Iterator[pa.Table],
+    *,
+    target_file_bytes: int | None,
+    for_spark: bool = False,
 ) -> list[Path]:
-    """Write row groups in order to as many files of an empty folder as they need; none without groups."""
+    """Write row groups in order to as many files of an empty folder as they need; none without groups.
+
+    Args:
+        for_spark: uuids are bytes in Parquet, because Spark refuses files that have them; PyArrow gives them back.
+    """
+    written = plain_schema(schema) if for_spark else schema
+    is_plain = written == schema
     # The same groups give the same bytes with the same PyArrow. Above the target size another file begins; None: never.
     with on_local_disk(f"cannot keep the changes of a task in {folder} until they are whole"):
         files: list[Path] = []
@@ -109,16 +139,21 @@ def write_parquet_files(
             files.append(folder / f"{len(files)}.parquet")
             with (
                 pa.OSFile(str(files[-1]), "wb") as stream,
-                pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True) as writer,
+                pq.ParquetWriter(
+                    stream, written, compression="zstd", write_page_checksum=True, store_schema=is_plain
+                ) as writer,
             ):
+                if not is_plain:
+                    writer.add_key_value_metadata({"ARROW:schema": b64encode(schema.serialize()).decode()})
                 is_full = False
                 while group is not None and not is_full:
                     # Pages end by the chunks of a column, which follow from the batches of the task.
-                    writer.write_table(group.combine_chunks(), row_group_size=GROUP_ROWS)
+                    rows = group.combine_chunks()
+                    writer.write_table(rows if is_plain else rows.cast(written), row_group_size=GROUP_ROWS)
                     is_full = target_file_bytes is not None and stream.tell() >= target_file_bytes
                     # The next group is taken before the file is closed: without one, no further file begins, so none is
                     # empty. This one is forgotten first: the next one takes as much memory.
-                    del group
+                    del group, rows
                     group = next(groups, None)
         return files
 

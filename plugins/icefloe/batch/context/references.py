@@ -89,7 +89,8 @@ class Places:
         is_staged, path = self.settings.pipeline.delivers, self.settings.changes_folder.path
         options = self.credentials.storage_options if is_staged else self.credentials.sink_options
         store = self.surroundings.open_store(path, options=options, requests=self.requests)
-        return ChangeFiles(store, target_file_bytes=target_file_bytes)
+        for_spark = self.settings.pipeline.sink.has_catalog or self.settings.pipeline.sink.needs_spark
+        return ChangeFiles(store, target_file_bytes=target_file_bytes, for_spark=for_spark)
 
     @cached_property
     def delivered_folder(self) -> ChangeFiles | None:

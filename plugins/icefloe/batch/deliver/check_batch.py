@@ -184,7 +184,7 @@ class _Changes:
 
     def create(self, schema: pa.Schema) -> None:
         """Begins the transaction that `insert` adds to."""
-        self._connection.register("part", schema.empty_table())
+        self._connection.register("part", pa.Table.from_batches([], schema))
         self.run("CREATE TABLE changes AS FROM part")
         self.run("BEGIN")
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.errors import IcefloeError, TerminalError, TransientError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch, StagedPart
+from icefloe.sinks.parquet_files import plain_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
 VIEW: Final = "changes"
@@ -41,7 +42,7 @@ class ChangesView:
 
         session = new_session(conf or {})
         with spark_errors("read the staged changes"):
-            schema = from_arrow_schema(batch.given_schema, prefer_timestamp_ntz=True)
+            schema = from_arrow_schema(plain_schema(batch.given_schema), prefer_timestamp_ntz=True)
             urls = [_readable(url) for url in part.urls]
             # Whatever spark.conf says of files from before 1582: these are icefloe's own.
             reader = session.read.schema(schema).option("datetimeRebaseMode", "CORRECTED")
@@ -57,7 +58,7 @@ class ChangesView:
                     f"Spark reads {count} of the {part.rows} proven changes of batch {batch.batch_number}: its staged "
                     "files were deleted or cut; run again, and they are written again"
                 )
-            changes = _given(staged, batch)
+            changes = _with_uuids(_given(staged, batch), batch.given_schema)
             changes.createOrReplaceTempView(VIEW)
         return cls(session, changes)
 
@@ -201,6 +202,32 @@ def _given(staged: "DataFrame", batch: ProvenBatch) -> "DataFrame":
         kept = staged.join(removing.distinct(), ChangeColumns.ORDINAL, "left_anti")
         return kept.select(*map(sql_name, staged.columns))
     return staged
+
+
+def _with_uuids(changes: "DataFrame", schema: pa.Schema) -> "DataFrame":
+    """The changes with uuids as text, as Spark has those of Iceberg; the files have their bytes."""
+    texts = {each.name: _texts(changes[sql_name(each.name)], each.type) for each in schema if _holds_uuid(each.type)}
+    return changes.withColumns(texts)
+
+
+def _texts(column: "Column", kind: pa.DataType) -> "Column":
+    from pyspark.sql import functions as sql
+
+    if not _holds_uuid(kind):
+        return column
+    if pa.types.is_struct(kind):
+        fields = [_texts(column.getField(each.name), each.type).alias(each.name) for each in kind]
+        return sql.when(column.isNotNull(), sql.struct(*fields))
+    if pa.types.is_list(kind):
+        return sql.transform(column, lambda each: _texts(each, kind.value_type))
+    if pa.types.is_map(kind):
+        pairs = pa.struct([kind.key_field, kind.item_field])
+        return sql.map_from_entries(sql.transform(sql.map_entries(column), lambda each: _texts(each, pairs)))
+    return sql.regexp_replace(sql.lower(sql.hex(column)), "^(.{8})(.{4})(.{4})(.{4})", "$1-$2-$3-$4-")
+
+
+def _holds_uuid(kind: pa.DataType) -> bool:
+    return _holds(kind, lambda each: each == pa.uuid())
 
 
 def _readable(url: str) -> str:
