@@ -25,7 +25,8 @@ def read_configuration() -> Config:
     # Outside the block, so that no traceback leads to the cause.
     raise TerminalError(
         f"PyIceberg's configuration, .pyiceberg.yaml and the variables PYICEBERG_..., cannot be read ({fault}): "
-        "expected a mapping in UTF-8 as in `catalog: {lake: {uri: https://catalog.example.com}}`, with each key once"
+        "expected UTF-8, each key once, and no braces: a line `catalog:`, indented below it a line `lake:`, and below "
+        "that `uri: https://catalog.example.com`"
     )
 
 
