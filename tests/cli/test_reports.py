@@ -68,6 +68,27 @@ def test_an_open_batch_is_on_top_and_shows_how_it_began(workspace: Workspace) ->
     assert document["opened_at"] in icefloe("show", pipeline).out
 
 
+def test_an_open_batch_shows_its_phases_and_the_rows_that_its_checks_found_wrong(workspace: Workspace) -> None:
+    workspace.append(20, 21, value=4711.5)
+    checks = [
+        {"name": "large", "query": "SELECT id, value FROM changes WHERE value > 100 ORDER BY id"},
+        {"name": "negative", "query": "FROM changes WHERE value < 0"},
+    ]
+    pipeline = workspace.pipeline(checks=checks)
+    assert icefloe("run", pipeline).code == 65
+    document = icefloe("show", pipeline, "--batch", 0, "--json").document
+    assert [each["phase"] for each in document["phases"]] == ["plan", "insert_only", "check"]
+    large, negative = document["phases"][-1]["checks"]
+    assert (large["outcome"], large["samples"][0]) == ("failed", {"id": "20", "value": "4711.5"})
+    assert (negative["outcome"], negative["samples"]) == ("passed", [])
+    lines = [line.split() for line in icefloe("show", pipeline, "--batch", 0).out.splitlines() if line]
+    phases = ["plan", "insert_only", "check"]
+    assert [line[0] for line in lines if line[0] in phases] == phases
+    assert ["large", "failed", "2", "-"] in lines
+    assert ["negative", "passed", "0", "-"] in lines
+    assert [line for line in lines if line[0] in ("20", "21")] == [["20", "4711.5"], ["21", "4711.5"]]
+
+
 def test_a_batch_of_a_backfill_is_found_by_the_backfills_id(workspace: Workspace) -> None:
     pipeline = workspace.pipeline()
     icefloe("run", pipeline, "--up-to-snapshot-id", workspace.head())

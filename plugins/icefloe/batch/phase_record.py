@@ -16,7 +16,7 @@ from icefloe.shuffle.committed_output import CorruptMapOutputError
 from icefloe.storage.requests import Requests, RequestTotals
 from icefloe.storage.store import KeyMissingError, Store
 
-__all__ = ["PHASE_KEYS", "Engine", "TrackedApplication"]
+__all__ = ["Engine", "PhaseRecord", "TrackedApplication", "load_phases"]
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +24,6 @@ _Result = TypeVar("_Result")
 
 PHASES: Final = WORKING_TASKS[: WORKING_TASKS.index(FlowTask.COMMIT)]
 """The tasks that leave a record; commit writes the report instead."""
-PHASE_KEYS: Final = tuple(map(phase_key, PHASES))
-"""Keys of the records below the folder of a batch, in the order of the tasks."""
 
 
 class Engine(Protocol):
@@ -256,9 +254,10 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
     tally.ended()
 
 
-def load_phases(store: Store, route: Route, then: Iterable[FlowTask] = ()) -> tuple[PhaseRecord, ...]:
-    """The records of a route that exist, in the order of the DAG."""
-    found = (load_phase(store, task) for task in (FlowTask.PLAN, *route.tasks(then)) if task in PHASES)
+def load_phases(store: Store, route: Route | None = None, then: Iterable[FlowTask] = ()) -> tuple[PhaseRecord, ...]:
+    """The records of a route that exist, in the order of the DAG; None: of any route."""
+    tasks = PHASES if route is None else (FlowTask.PLAN, *route.tasks(then))
+    found = (load_phase(store, task) for task in tasks if task in PHASES)
     return tuple(record for record in found if record is not None)
 
 

@@ -21,6 +21,11 @@ class BatchOutcome(StrEnum):
     CURSOR_SET = "cursor_set"
     RESET = "reset"
 
+    @property
+    def state(self) -> str:
+        """The state of a batch that ended so."""
+        return "committed" if self is BatchOutcome.DELIVERED else self.value.replace("_", " ")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor(Document):

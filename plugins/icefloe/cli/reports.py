@@ -2,12 +2,13 @@
 
 import json
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from icefloe.batch.context.session import PipelineSession
+from icefloe.batch.phase_record import PhaseRecord, load_phases
 from icefloe.batch.plan.batch_preview import TableCheck
 from icefloe.batch.report import BatchReport
 from icefloe.batch.status import PipelineStatus
@@ -119,7 +120,7 @@ def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, Any]
 def _committed(report: BatchReport, outcome: BatchOutcome) -> dict[str, Any]:
     return {
         "batch": report.batch.batch_number,
-        "state": "committed" if outcome is BatchOutcome.DELIVERED else outcome.value.replace("_", " "),
+        "state": outcome.state,
         "at": report.committed_at,
         "route": report.route.value,
         "steps": report.batch.steps,
@@ -133,32 +134,41 @@ def _committed(report: BatchReport, outcome: BatchOutcome) -> dict[str, Any]:
 _PHASES: Final = (
     "phase", "seconds", "attempts", "tasks_run", "tasks_found", "tasks_failed", "tasks_adopted", "map_tasks_run_again",
 )  # fmt: skip
+_CHECKS: Final = ("name", "outcome", "rows", "error")
 
 
 def show(arguments: Namespace, screen: Screen) -> None:
-    """Shows the report of a committed batch, or the beginning of an open one; needs no catalog."""
+    """Shows the report of a batch that ended, or what is known of an open one; needs no catalog."""
     pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
-        checkpoint = places_here(pipeline, backfill_id=arguments.backfill).checkpoint
+        places = places_here(pipeline, backfill_id=arguments.backfill)
+        checkpoint = places.checkpoint
         latest = checkpoint.latest_batch()
         number: int | None = latest if arguments.batch is None else arguments.batch
         if number is None:
             raise UsageError(f"{checkpoint.url} has no batch yet; run the pipeline first", url=checkpoint.url)
         report = None if checkpoint.committed(number) is None else BatchReport.load(checkpoint, number)
         opened = checkpoint.offset(number)
+        phases = () if opened is None or report is not None else load_phases(places.reference(opened).folder)
     if report is not None:
         document = json.loads(dump_document(report))
     elif opened is not None:
-        document = _open_document(opened)
+        document = _open_document(opened, phases)
     else:
         known = "it has none yet" if latest is None else f"it has batches 0 to {latest}"
         raise UsageError(f"{checkpoint.url} has no batch {number}: {known}; see icefloe batches", batch_number=number)
     screen.facts(document)
-    screen.table(document.get("phases", ()), _PHASES)
+    screen.table(document["phases"], _PHASES)
+    checks = [check for phase in document["phases"] for check in phase.get("checks", ())]
+    screen.table(checks, _CHECKS)
+    for check in checks:
+        if check["samples"]:
+            screen.say(f"the first rows of {check['name']}:")
+            screen.table(check["samples"], tuple(check["samples"][0]))
     screen.answer(document)
 
 
-def _open_document(opened: OffsetRecord) -> dict[str, Any]:
+def _open_document(opened: OffsetRecord, phases: Iterable[PhaseRecord]) -> dict[str, Any]:
     return {
         "batch_number": opened.batch_number,
         "is_open": True,
@@ -168,4 +178,5 @@ def _open_document(opened: OffsetRecord) -> dict[str, Any]:
         "up_to_snapshot_id": id_json(opened.spec.up_to_snapshot_id),
         "steps": len(opened.spec.steps),
         "skipped_replace_snapshots": opened.spec.skipped_replace_snapshots,
+        "phases": [json.loads(dump_document(each)) for each in phases],
     }
