@@ -12,6 +12,7 @@ import pytest
 
 import airflow_environment
 from icefloe.errors import TransientError
+from support.catalogs import sql_properties
 from support.pipelines.lake import Lake, TaskStates
 from support.servers.daemons import wait_until
 
@@ -68,6 +69,83 @@ def test_a_batch_that_was_looked_at_while_it_was_open_is_shown_when_it_is_commit
     assert (batch["batch"]["state"], batch["batch"]["route"]) == ("committed", "insert_only")
     [entry] = client("api/pipelines/flights", "flights").json()["batches"]
     assert (entry["batch"]["batch_number"], entry["state"], entry["route"]) == (0, "committed", "insert_only")
+
+
+LARGE = {"name": "large", "query": "SELECT flight_id FROM changes WHERE flight_id > 100"}
+
+
+@pytest.fixture
+def failed_check(lake: Lake, run_dag: Callable[..., TaskStates], monkeypatch: pytest.MonkeyPatch) -> str:
+    """Delivers batch 0, and leaves batch 1 open by a check that fails in Airflow; the id of that run."""
+    monkeypatch.setenv("ICEFLOE_OWNER", "airflow-and-commands")
+    lake.append((1, "AA"))
+    lake.write_pipeline("flights", checks=[LARGE])
+    assert run_dag("flights").run_state == "success"
+    lake.append((1000, "AA"))
+    failed = run_dag("flights")
+    assert failed.in_state("failed") == {"check"}
+    return failed.run_id
+
+
+def by_command(lake: Lake, *arguments: str) -> None:
+    """The command line, whose pipelines find the catalog by variables of the environment."""
+    properties = {
+        f"PYICEBERG_CATALOG__LAKEHOUSE__{key.upper()}": text for key, text in sql_properties(lake.folder).items()
+    }
+    command, *rest = arguments
+    path = str(airflow_environment.REPOSITORY / "plugins")
+    asked = [sys.executable, "-m", "icefloe", command, str(lake.pipelines / "flights.yaml"), *rest]
+    environment = {**os.environ, "PYTHONPATH": path, **properties}
+    done = subprocess.run(asked, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def settled(client: Callable[..., Any], run_id: str) -> tuple[Any, Any, Any]:
+    """Row, batch and run of the page, once it has read the end of batch 1."""
+
+    def look() -> Any:
+        of_run = client(f"api/pipelines/flights/runs/{run_id}", "flights").json()
+        [row] = client("api/overview", "flights").json()["pipelines"]
+        return (row, of_run) if of_run["ended_since"] and row["state"] != "failed" else None
+
+    row, of_run = wait_until(look, what="the end of batch 1", seconds=60)
+    return row, client("api/pipelines/flights/batches/1", "flights").json(), of_run
+
+
+def test_a_batch_that_a_command_delivered_after_its_run_had_failed_needs_nobody(
+    client: Callable[..., Any], lake: Lake, failed_check: str, unpause: Callable[[str], None]
+) -> None:
+    unpause("flights")
+    [row] = client("api/overview", "flights").json()["pipelines"]
+    assert (row["state"], row["needs_somebody"]) == ("failed", True)
+    of_run = client(f"api/pipelines/flights/runs/{failed_check}", "flights").json()
+    assert (of_run["batch"]["state"], of_run["trouble"]["task_id"]) == ("open", "check")
+    lake.write_pipeline("flights", checks=[LARGE | {"query": "FROM changes WHERE flight_id < 0"}])
+    by_command(lake, "run")
+    row, batch, of_run = settled(client, failed_check)
+    assert (row["state"], row["needs_somebody"], row["ways_out"]) == ("up to date", False, [])
+    assert row["sentence"] == "The last run failed; batch 1 was delivered or given up since."
+    for found in (batch, of_run):
+        assert (found["batch"]["state"], found["trouble"]) == ("committed", None)
+        assert found["ended_since"] == "This run failed; batch 1 was delivered since."
+
+
+def test_a_batch_that_was_given_up_and_a_cursor_that_was_set_are_no_commits(
+    client: Callable[..., Any], lake: Lake, failed_check: str, unpause: Callable[[str], None]
+) -> None:
+    unpause("flights")
+    by_command(lake, "abandon", "--yes")
+    by_command(lake, "set-cursor", "--snapshot-id", str(lake.current_snapshot_id()), "--yes")
+    row, batch, of_run = settled(client, failed_check)
+    assert (row["state"], row["needs_somebody"]) == ("up to date", False)
+    assert (batch["batch"]["state"], of_run["batch"]["state"], of_run["trouble"]) == ("abandoned", "abandoned", None)
+    assert of_run["ended_since"] == "This run failed; batch 1 was abandoned since."
+    page = wait_until(lambda: with_reports(client("api/pipelines/flights", "flights").json()), what="them", seconds=60)
+    assert [(each["batch"]["batch_number"], each["state"]) for each in page["batches"]] == [
+        (2, "cursor set"),
+        (1, "abandoned"),
+        (0, "committed"),
+    ]
 
 
 def test_a_task_that_airflow_scheduled_and_never_queued_needs_somebody(

@@ -10,7 +10,7 @@ from icefloe.documents import dump_document, load_document
 from icefloe.errors import TerminalError, UsageError
 from icefloe.storage.store import Store, join_url
 
-__all__ = ["backfill_prefix", "report_key"]
+__all__ = ["backfill_prefix"]
 
 PIPELINE: Final = "pipeline.json"
 STATUS: Final = "status.json"

@@ -61,6 +61,12 @@ def batch_document(
 ) -> dict[str, Any]:
     """The document of a batch, or of one run's batch, if it got that far; an open batch has no report."""
     run, pipeline = runs[0] if runs else None, dag.facts.pipeline
+    trouble, ended_since = _trouble(dag, run, status, now), None
+    # Of a run that failed after its own commit, the trouble stays: its cleanup is not done.
+    if run is not None and trouble is not None and report.value is not None and not run.result("commit"):
+        state = report.value["state"]
+        ended = "delivered" if state == "committed" else state
+        trouble, ended_since = None, f"This run failed; batch {number} was {ended} since."
     then = () if pipeline is None else pipeline.last_tasks(is_backfill=dag.is_backfill)
     details: dict[str, Any] = (
         {name: report.value[name] for name in _DETAILS if report.value.get(name) is not None} if report.value else {}
@@ -79,7 +85,8 @@ def batch_document(
         "run": None if run is None else _run(run),
         "routes": {route.value: [task.value for task in route.tasks(then)] for route in Route},
         "earlier_runs": [_run(each) for each in runs[1:]],
-        "trouble": _trouble(dag, run, status, now),
+        "trouble": trouble,
+        "ended_since": ended_since,
         "details": details,
         "spark": spark_links(details.get("phases", ()), run, history=history_url()),
     }
@@ -89,7 +96,7 @@ def _entry(
     number: int, runs: Sequence[RunState], status: StatusDocument | None, report: Found
 ) -> dict[str, Any] | None:
     if report.value is not None:
-        return committed_entry(report.value, runs)
+        return ended_entry(report.value, runs)
     is_open = status is not None and status.get("open_batch") == number
     return open_entry(number, status.get("open_since") if status is not None and is_open else None, runs)
 
@@ -113,18 +120,18 @@ def _trouble(
         return None
     of_run = DagState(dag_id=dag.dag_id, group=dag.group, facts=dag.facts, is_broken=dag.is_broken, runs=(run,))
     is_latest = dag.last_run is not None and dag.last_run.run_id == run.run_id and not dag.is_backfill
-    health = health_of(of_run, status if is_latest else None, now=now)
+    # What the pipeline has done since is no news of this run.
+    health = health_of(of_run, {"trouble": status.get("trouble")} if status and is_latest else None, now=now)
     if health.state not in (State.FAILED, State.RETRYING, State.BROKEN):
         return None
     return {name: getattr(health, name) for name in ("state", "sentence", "task_id", "try_number")}
 
 
-def committed_entry(report: Mapping[str, Any], runs: Sequence[RunState]) -> dict[str, Any]:
-    """The entry of a committed batch: its report without long keys; no runs if Airflow forgot them."""
+def ended_entry(report: Mapping[str, Any], runs: Sequence[RunState]) -> dict[str, Any]:
+    """The entry of a batch that ended: its report and state without long keys; no runs if Airflow forgot them."""
     return {
         **{name: value for name, value in report.items() if name not in _DETAILS},
-        "state": "committed",
-        "audit": _audit(report),
+        "audit": _audit(report) if report["state"] == "committed" else None,
         "phases": phase_seconds(runs)
         or [{"name": each["phase"], "seconds": round(each["seconds"], 3)} for each in report.get("phases") or ()],
         "run_id": runs[0].run_id if runs else None,

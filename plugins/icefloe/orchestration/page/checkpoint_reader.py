@@ -13,9 +13,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from icefloe.batch.context.session import batch_url
-from icefloe.batch.phase_record import PHASE_KEYS
+from icefloe.batch.phase_record import load_phases
+from icefloe.batch.report import BatchReport
 from icefloe.checkpoint.log import Checkpoint
-from icefloe.checkpoint.record_store import backfill_prefix, report_key
+from icefloe.documents import dump_document
 from icefloe.errors import IcefloeError, TerminalError, TransientError
 from icefloe.orchestration.connections import storage_options
 from icefloe.patience import Lanes
@@ -178,13 +179,12 @@ class CheckpointReader:
     def reports(
         self, pipeline: Pipeline, batch_numbers: Iterable[int], *, backfill_id: str | None = None
     ) -> dict[int, Found]:
-        """The reports of some batches. They never change; a missing one may be written later."""
-        prefix = "" if backfill_id is None else f"{backfill_prefix(backfill_id)}/"
-        keys = {number: f"{prefix}{report_key(number)}" for number in batch_numbers}
+        """The reports of batches that ended, each with its ``state``. They never change; others may end later."""
+        of = f"{pipeline.name}{'' if backfill_id is None else f', backfill {backfill_id}'}"
         return self._fixed.get(
             {
-                number: _look(pipeline, f"{key} of {pipeline.name}", partial(_read_report, pipeline, key))
-                for number, key in keys.items()
+                number: _look(pipeline, f"batch {number} of {of}", partial(_read_report, pipeline, number, backfill_id))
+                for number in batch_numbers
             }
         )
 
@@ -208,14 +208,18 @@ def _look(pipeline: Pipeline, name: str, read: Callable[[], object]) -> Look:
 
 
 def _read_phases(pipeline: Pipeline, batch_number: int, backfill_id: str | None) -> list[dict[str, Any]]:
-    expanded = pipeline.expanded(os.environ)
-    checkpoint = Checkpoint(_open(expanded, expanded.checkpoint_url))
-    offset = (checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)).offset(batch_number)
+    offset = _checkpoint(pipeline, backfill_id).offset(batch_number)
     if offset is None:
         return []
-    store = _open(expanded, batch_url(expanded, offset))
-    found = (_load(store, key) for key in PHASE_KEYS)
-    return [each for each in found if each is not None]
+    expanded = pipeline.expanded(os.environ)
+    phases = load_phases(_open(expanded, batch_url(expanded, offset)))
+    return [json.loads(dump_document(each)) for each in phases]
+
+
+def _checkpoint(pipeline: Pipeline, backfill_id: str | None) -> Checkpoint:
+    expanded = pipeline.expanded(os.environ)
+    checkpoint = Checkpoint(_open(expanded, expanded.checkpoint_url))
+    return checkpoint if backfill_id is None else checkpoint.backfill(backfill_id)
 
 
 def _read(pipeline: Pipeline, key: str) -> object:
@@ -233,11 +237,14 @@ def _load(store: Store, key: str) -> Any:
         raise TerminalError(f"{join_url(store.url, key)} is not JSON: it is damaged") from cause
 
 
-def _read_report(pipeline: Pipeline, key: str) -> object:
-    report = _read(pipeline, key)
-    if report is None:
-        raise TerminalError(f"there is no {key} in {pipeline.checkpoint_url}")
-    return report
+def _read_report(pipeline: Pipeline, batch_number: int, backfill_id: str | None) -> object:
+    checkpoint = _checkpoint(pipeline, backfill_id)
+    # A run writes the report before its commit, so the commit alone says whether and how a batch ended.
+    commit = checkpoint.committed(batch_number)
+    if commit is None:
+        raise TerminalError(f"there is no commit of batch {batch_number} in {checkpoint.url}")
+    report = BatchReport.load(checkpoint, batch_number)
+    return {**json.loads(dump_document(report)), "state": commit.outcome.state}
 
 
 def _open(pipeline: Pipeline, url: str) -> Store:

@@ -93,7 +93,8 @@ def health_of(dag: DagState, status: StatusDocument | None, *, now: datetime) ->
         return _idle(dag, status, schedule_stall(dag, status, now))
     failed = _first(run, "failed")
     if failed is not None or run.state == "failed":
-        return _failed(dag, run, failed, status)
+        ended = _ended_since(run, failed, status)
+        return _failed(dag, run, failed, status) if ended is None else _settled(dag, run, ended, status, now)
     retrying = _first(run, _RETRYING)
     if retrying is not None and not _is_held(dag, run):
         return _told(State.RETRYING, run, retrying, _why_again(retrying, status))
@@ -173,6 +174,27 @@ def _failed(dag: DagState, run: RunState, task: TaskState | None, status: Status
         paused = f"Airflow paused the DAG after {dag.max_failed_runs} failed runs: switch it on again afterwards."
         sentence = f"{sentence.rstrip('.')}. {paused}"
     return _told(State.FAILED, run, task, sentence)
+
+
+def _ended_since(run: RunState, task: TaskState | None, status: StatusDocument) -> str | None:
+    """The batch that ended after a run had failed, most often by a command; None: the failure stands."""
+    number, last, at = run.batch_number, status.get("last_batch"), status.get("last_committed_at")
+    if last is None:
+        return None
+    if number is not None and not run.result("commit"):
+        return f"batch {number} was delivered or given up" if number <= last else None
+    # Without a batch of its own, only the clocks tell.
+    failed_at = None if task is None else task.ended_at
+    return "a batch ended" if at and failed_at and datetime.fromisoformat(at) > failed_at else None
+
+
+def _settled(dag: DagState, run: RunState, ended: str, status: StatusDocument, now: datetime) -> Health:
+    trouble = status.get("trouble")
+    if trouble:
+        sentence = f"{trouble['phase']}: {trouble['sentence']}"
+        return Health(state=State.FAILED, sentence=sentence, run_id=run.run_id)
+    idle = _idle(dag, status, schedule_stall(dag, status, now))
+    return replace(idle, sentence=" ".join(filter(None, (f"The last run failed; {ended} since.", idle.sentence))))
 
 
 def _sentence(task: TaskState, status: StatusDocument) -> str | None:

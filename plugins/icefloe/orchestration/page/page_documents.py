@@ -179,9 +179,6 @@ class PageDocuments:
             return self.overview(session, {dag_id})
         run = run.of_group(dag.group)
         found, phases = self._read(dag, run.batch_number, run.result("plan").get("backfill_id"))
-        commit = run.tasks.get("commit")
-        if commit is None or commit.state != "success":
-            found = Found()
         status, _ = self._status(dag)
         return batch_document(dag, run.batch_number, [run], status.value, found, phases, now=datetime.now(UTC))
 

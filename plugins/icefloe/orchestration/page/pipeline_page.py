@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
-from icefloe.orchestration.page.batch_page import committed_entry, open_entry, runs_by_batch
+from icefloe.orchestration.page.batch_page import ended_entry, open_entry, runs_by_batch
 from icefloe.orchestration.page.checkpoint_reader import Found
 from icefloe.orchestration.page.dag_reader import DagState, RunState, StatusDocument
 from icefloe.orchestration.page.health import Health, State, health_of
@@ -67,7 +67,7 @@ def _entry(number: int, found: Found, runs: list[RunState]) -> dict[str, Any]:
     if found.value is None:
         run_id = runs[0].run_id if runs else None
         return {"batch": {"batch_number": number}, "state": "unknown", "sentence": found.sentence, "run_id": run_id}
-    return committed_entry(found.value, runs)
+    return ended_entry(found.value, runs)
 
 
 def _backfill(dag_id: str, run: RunState) -> dict[str, Any]:

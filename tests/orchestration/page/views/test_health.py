@@ -26,6 +26,21 @@ def run(state: str, *, trouble: str | None = None, **tasks: str) -> RunState:
     return RunState(run_id=f"run of {state}", state=state, tasks=states)
 
 
+def failed_in(task_id: str, **results: int) -> RunState:
+    """A run whose task failed an hour ago, after others gave back the numbers of their batches."""
+    before = {
+        name: TaskState(task_id=name, state="success", result={"batch_number": number})
+        for name, number in results.items()
+    }
+    ended_at = NOW - timedelta(hours=1)
+    failed = TaskState(task_id=task_id, state="failed", ended_at=ended_at, trouble={"sentence": "give the batch up"})
+    return RunState(run_id="r", state="failed", tasks={**before, task_id: failed})
+
+
+def ended(batch: int, *, at: datetime = NOW, **keys: Any) -> dict[str, Any]:
+    return {**UP_TO_DATE, "last_batch": batch, "last_committed_at": at.isoformat(), **keys}
+
+
 def troubled(sentence: str, phase: str, **keys: Any) -> dict[str, Any]:
     return {**keys, "trouble": {"sentence": sentence, "phase": phase}}
 
@@ -58,6 +73,26 @@ CASES: dict[str, tuple[list[RunState], Any, dict[str, Any], tuple[State, str | N
         [FAILED] * 3, None, {**PAUSED, "max_failed_runs": 3},
         (S.FAILED, "commit",
          "the sums differ. Airflow paused the DAG after 3 failed runs: switch it on again afterwards.", True)),
+    "a batch that ended after its run had failed": (
+        [failed_in("check", plan=5)], ended(5), {},
+        (S.UP_TO_DATE, None, "The last run failed; batch 5 was delivered or given up since.", False)),
+    "a batch that ended, by the clock of a slow machine, before its run had failed": (
+        [failed_in("check", plan=5)], ended(6, at=LONG_AGO), {}, (S.UP_TO_DATE, None, "The last run failed; ", False)),
+    "a batch that ended while its DAG is paused and its table moves on": (
+        [failed_in("check", plan=5)], ended(5, lag_snapshots=3), PAUSED,
+        (S.BEHIND, None, "~was delivered or given up since. The DAG is paused while its table moves on", False)),
+    "a batch that is still open": (
+        [failed_in("check", plan=5)], ended(4), {}, (S.FAILED, "check", "give the batch up", True)),
+    "another batch fails after the one of the run": (
+        [failed_in("check", plan=5)], troubled("batch 6 has wrong rows", "check", **ended(5)), {},
+        (S.FAILED, None, "check: batch 6 has wrong rows", True)),
+    "a cleanup that failed after the commit of its run": (
+        [failed_in("cleanup", plan=5, commit=5)], ended(5, at=LONG_AGO), {},
+        (S.FAILED, "cleanup", "give the batch up", True)),
+    "a plan that failed before a batch ended": (
+        [failed_in("plan")], ended(5), {}, (S.UP_TO_DATE, None, "The last run failed; a batch ended since.", False)),
+    "a plan that failed after the last batch": (
+        [failed_in("plan")], ended(5, at=LONG_AGO), {}, (S.FAILED, "plan", "give the batch up", True)),
     "a task that is tried again": ([AGAIN], None, {}, (S.RETRYING, "plan", "the store timed out", False)),
     "a task of a paused DAG is not tried again": (
         [AGAIN], None, PAUSED, (S.BEHIND, "plan", f"{IN_THE_MIDDLE} the store timed out", False)),

@@ -38,7 +38,7 @@ function heading(found, batch) {
   const state = batch ? (found.trouble ? found.trouble.state : batch.state) : found.run?.state;
   const route = batch?.route ? h("span", { class: `route ${batch.route}` }, ROUTES[batch.route] ?? batch.route) : null;
   const name = found.is_backfill ? `Backfill of ${found.pipeline}` : batch ? `Batch ${batch.batch.batch_number} of ${found.pipeline}` : `A run of ${found.pipeline}`;
-  const when = batch?.committed_at ? `committed ${ago(batch.committed_at)}, ${time(batch.committed_at)}` : batch?.opened_at ? `open since ${ago(batch.opened_at).replace(" ago", "")}` : null;
+  const when = batch?.committed_at ? `${batch.state} ${ago(batch.committed_at)}, ${time(batch.committed_at)}` : batch?.opened_at ? `open since ${ago(batch.opened_at).replace(" ago", "")}` : null;
   return [
     h("header", { class: "headline" }, h("h1", {}, name), state ? badge(state) : null, route),
     h("p", { class: "quiet" }, [found.table, when].filter(Boolean).join(" · ")),
@@ -53,8 +53,7 @@ function notice(found) {
     const sentence = trouble.sentence?.startsWith(prefix) ? trouble.sentence.slice(prefix.length) : trouble.sentence;
     return h("section", { class: "notice", "data-state": trouble.state, role: "alert" }, h("p", { class: "sentence" }, prefix ? h("b", {}, prefix) : null, sentence), log ? h("p", { class: "actions" }, log) : null);
   }
-  if (found.report_sentence && found.batch?.state === "committed") return h("section", { class: "notice" }, h("p", { class: "sentence" }, found.report_sentence));
-  return null;
+  return found.ended_since ? h("section", { class: "notice" }, h("p", { class: "sentence" }, found.ended_since)) : null;
 }
 
 function waiting(found) {
@@ -159,7 +158,7 @@ const sent = (requests) => KINDS.reduce((sum, kind) => sum + requests[kind], 0);
 const legend = (parts) => h("ul", { class: "legend" }, parts.map((part) => h("li", {}, h("i", { class: `part ${part.name}` }), `${part.name.replace("_", " ")} ${seconds(part.value)}`)));
 
 function proofInWords({ audit, state }) {
-  if (state !== "committed" || !audit) return "made when the batch is committed";
+  if (!audit) return state === "open" ? "made when the batch is committed" : "none: nothing was delivered";
   const parts = ["the rows read equal the rows delivered"];
   if (audit.summaries_equal) parts.push(`the summaries of ${count(audit.summaries_equal)} ${audit.summaries_equal === 1 ? "step agrees" : "steps agree"}`.replace("summaries of 1 step agrees", "summary of 1 step agrees"));
   if (audit.summaries_differ) parts.push(`the summaries of ${count(audit.summaries_differ)} differ`);

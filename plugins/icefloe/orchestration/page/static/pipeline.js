@@ -124,7 +124,7 @@ function batchTable(entries, row) {
 }
 
 function batchRow(entry, row, { delivers, width }) {
-  const head = h("th", { scope: "row" }, batchLink(row, entry.batch.batch_number), h("span", { class: "under", title: time(entry.committed_at ?? entry.opened_at) }, entry.state === "committed" ? ago(entry.committed_at) : null));
+  const head = h("th", { scope: "row" }, batchLink(row, entry.batch.batch_number), h("span", { class: "under", title: time(entry.committed_at ?? entry.opened_at) }, entry.committed_at ? ago(entry.committed_at) : null));
   if (entry.state === "unknown") return h("tr", {}, head, h("td", { colspan: width - 1, class: "quiet" }, entry.sentence ?? "its report is not there"));
   const changed = entry.batch.counts ?? {};
   const cells = [
@@ -137,7 +137,7 @@ function batchRow(entry, row, { delivers, width }) {
     "tr",
     { class: entry.state },
     head,
-    h("td", {}, entry.state === "open" ? badge("open") : null, entry.route ? h("span", { class: `route ${entry.route}` }, ROUTES[entry.route] ?? entry.route) : null),
+    h("td", {}, entry.state === "committed" ? null : badge(entry.state), entry.route ? h("span", { class: `route ${entry.route}` }, ROUTES[entry.route] ?? entry.route) : null),
     cells.map((cell) => h("td", { class: "number" }, cell)),
     h("td", { class: "number" }, duration(entry), stack(entry.phases.map((each) => ({ name: each.name, value: each.seconds })), seconds, "seconds by task")),
     h("td", {}, proof(entry)),
@@ -159,8 +159,8 @@ export function duration(entry) {
 }
 
 export function proof(entry) {
-  if (entry.state !== "committed") return h("span", { class: "quiet" }, "–");
   const { audit, warnings } = entry;
+  if (!audit) return h("span", { class: "quiet" }, "–");
   const warned = warnings.length ? h("span", { class: "warn", title: warnings.join("\n") }, `${warnings.length} ${warnings.length === 1 ? "warning" : "warnings"}`) : null;
   if (audit.summaries_differ) return [h("span", { class: "warn" }, "summaries differ"), warned];
   const title = "What was read and what was delivered have equal counts and equal sums of row hashes.";

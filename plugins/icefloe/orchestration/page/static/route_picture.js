@@ -59,7 +59,7 @@ function figuresOf(batch, first, checks) {
     insert_only: isKnown(batch.map_tasks) ? `${count(batch.map_tasks)} map ${batch.map_tasks === 1 ? "task" : "tasks"}` : null,
     check: checks.length ? checksInWords(checks) : null,
     deliver: batch.delivery ? `${short(batch.delivery.documents)} ${counted(batch.delivery).slice(0, batch.delivery.documents === 1 ? -1 : undefined)}` : null,
-    commit: batch.state === "committed" ? "sums equal ✓" : null,
+    commit: batch.audit ? "sums equal ✓" : null,
     "plan insert_only": read,
     "plan shuffle_write": read,
     "shuffle_write coalesce": shuffled,
