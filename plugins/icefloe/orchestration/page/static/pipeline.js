@@ -137,7 +137,7 @@ function batchRow(entry, row, { delivers, width }) {
     "tr",
     { class: entry.state },
     head,
-    h("td", {}, entry.state === "committed" ? null : badge(entry.state), entry.route ? h("span", { class: `route ${entry.route}` }, ROUTES[entry.route] ?? entry.route) : null),
+    h("td", {}, entry.state === "committed" ? null : [badge(entry.state), " "], entry.route ? h("span", { class: `route ${entry.route}` }, ROUTES[entry.route] ?? entry.route) : null),
     cells.map((cell) => h("td", { class: "number" }, cell)),
     h("td", { class: "number" }, duration(entry), stack(entry.phases.map((each) => ({ name: each.name, value: each.seconds })), seconds, "seconds by task")),
     h("td", {}, proof(entry)),
