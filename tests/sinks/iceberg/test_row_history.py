@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -136,6 +137,41 @@ def test_a_reload_keeps_the_versions_of_rows_that_are_the_same(flights: Flights,
     run_all()
     assert intervals(versions(flights)) == before
     assert icefloe("verify", "words").code == 0
+
+
+@pytest.mark.parametrize("max_bytes", [1, 2**40], ids=["in parts", "whole"])
+@pytest.mark.parametrize(
+    ("wide", "narrow", "large", "small"),
+    [(pa.int64(), pa.int32(), 2**40, 7), (pa.decimal128(12, 2), pa.decimal128(5, 2), Decimal(10**7), Decimal(7))],
+    ids=["integer", "decimal"],
+)
+def test_a_reload_of_a_table_with_narrower_columns_ends_versions_with_larger_values(
+    flights: Flights, wide: pa.DataType, narrow: pa.DataType, large: Any, small: Any, max_bytes: int
+) -> None:
+    """Also with such a number inside of a list of structs."""
+    keys: dict[str, Any] = {"identifier_columns": ["id"], "sink": HISTORY, "max_bytes_per_batch": max_bytes}
+    flights.write_pipeline("words", table="nyc.words", **keys)
+    catalog = flights.lake.table.catalog
+    for kind, values in ((wide, (large, small, small)), (narrow, (small, small))):
+        inner = pa.list_(pa.struct([("word", pa.string()), ("n", kind)]))
+        schema = pa.schema([("id", pa.int64()), ("n", kind), ("at", inner)])
+        rows = [{"id": key, "n": n, "at": [{"word": "a", "n": n}]} for key, n in enumerate(values)]
+        if catalog.table_exists("nyc.words"):
+            catalog.drop_table("nyc.words")
+        table = catalog.create_table("nyc.words", schema)
+        for row in rows:
+            table.append(pa.Table.from_pylist([row], schema))
+        assert icefloe("reset", "words", "--yes").code == 0
+        run_all()
+    found = sorted((row["id"], row["n"], row["at"][0]["n"], row["is_current"]) for row in versions(flights))
+    assert found == [
+        (0, small, small, True),
+        (0, large, large, False),
+        (1, small, small, True),
+        (2, small, small, False),
+    ]
+    verified = icefloe("verify", "words")
+    assert verified.code == 0, verified.err
 
 
 @pytest.mark.parametrize("keys", [{"track": ["word"]}, {"except": ["number"]}], ids=str)

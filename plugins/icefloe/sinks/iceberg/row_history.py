@@ -28,7 +28,7 @@ from icefloe.sinks.iceberg.row_delta import stage_row_delta
 from icefloe.sinks.iceberg.table_sink import times_of, trace_of, writes_snapshots
 from icefloe.sinks.iceberg.target import LOAD_BRANCH, TargetTable, Token, pyiceberg_errors
 from icefloe.sinks.iceberg.target_files import WrittenFiles
-from icefloe.sinks.iceberg.target_rows import FoundRows, TargetRows, like
+from icefloe.sinks.iceberg.target_rows import FoundRows, TargetRows, as_wide, like
 from icefloe.sinks.iceberg.target_schema import optional
 from icefloe.sinks.iceberg.versions import SeveralRowsError, Versions
 from icefloe.sinks.key_changes import key_columns, several_rows, taken
@@ -129,18 +129,19 @@ class HistorySink(KeyedTableSink):
             return None
         found = table.schema().column_names
         columns = [name for name in schema.names if name in {*self._tracked(schema.names), *keys} and name in found]
+        # Of earlier versions no instant is compared, and their numbers may be wider.
+        since_ms = last.load_current_at_ms or 0
+        lasting = parse(f"{VALID_TO} is null or {VALID_TO} > {since_ms * 1000}")
 
         def read() -> Iterator[pa.RecordBatch]:
             names = (VALID_FROM, VALID_TO, *columns)
             types = [_TIME, _TIME, *(schema.field(name).type for name in columns)]
             with pyiceberg_errors(self.url, "read"):
-                for rows in table.scan(selected_fields=names).to_arrow_batch_reader():
+                for rows in table.scan(lasting, selected_fields=names).to_arrow_batch_reader():
                     arrays = [like(rows.column(name), kind) for name, kind in zip(names, types, strict=True)]
                     yield pa.RecordBatch.from_arrays(arrays, names)
 
-        return KeptVersions(
-            load=last.load, last=last.number, since_ms=last.load_current_at_ms or 0, columns=columns, read=read
-        )
+        return KeptVersions(load=last.load, last=last.number, since_ms=since_ms, columns=columns, read=read)
 
     def _tracked(self, names: Sequence[str]) -> list[str]:
         return [name for name in self._track or names if name not in self._untracked]
@@ -274,21 +275,27 @@ class HistorySink(KeyedTableSink):
         """Compare the rows of a load with the present versions; those that are the same stay. About 200 bytes a row."""
         target, loading = TargetRows(transaction), TargetRows(transaction, LOAD_BRANCH)
         present, earlier = _current(target), [] if batch.begins_anew else _current(loading)
+        # A source that was made again may have narrower numbers: earlier ones fit the target alone.
+        types = transaction.table_metadata.schema().as_arrow()
+        wide = pa.schema([(each.name, as_wide(each.type, types.field(each.name).type)) for each in batch.shown_schema])
 
         def held() -> Iterator[pa.RecordBatch]:
-            return _rows(target, present, batch.shown_schema, transaction)
+            return _rows(target, present, wide, transaction)
 
         def state() -> Iterator[pa.RecordBatch]:
             return chain(_rows(loading, earlier, batch.shown_schema, transaction), shown())
 
-        hashed = [[self._hash(batch, rows) for rows in read()] for read in (held, state)]
+        def compared() -> Iterator[pa.RecordBatch]:
+            return (_in_types(rows, wide) for rows in state())
+
+        hashed = [[self._hash(batch, rows) for rows in read()] for read in (held, compared)]
         num_held, num_loaded = (sum(len(keys) for keys, *_ in each) for each in hashed)
         versions = self._versions(
             [each for side in hashed for each in side],
             np.zeros(num_held + num_loaded, np.int32),
             np.repeat(np.array([-1, 1]), [num_held, num_loaded]),
             batch,
-            lambda: chain(held(), state()),
+            lambda: chain(held(), compared()),
         )
         old, new = (versions.take(versions.is_old == is_old) for is_old in (True, False))
         numbers = np.full(num_held, -1)
@@ -338,12 +345,16 @@ def _current(target: TargetRows) -> list[FoundRows]:
 def _rows(
     target: TargetRows, found: Sequence[FoundRows], schema: pa.Schema, transaction: Transaction
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that were found, in the columns and types of the source."""
+    """The rows that were found, in these columns and types."""
     names = transaction.table_metadata.schema().select(*schema.names)
     for each in found:
         for rows, _ in target.read(each, names):
-            columns = [like(rows.column(field.name), field.type) for field in schema]
-            yield pa.RecordBatch.from_arrays(columns, schema=optional(schema))
+            yield _in_types(rows, schema)
+
+
+def _in_types(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [like(rows.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=optional(schema))
 
 
 def _version_rows(

@@ -132,6 +132,18 @@ def like(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(fields, fields=[*kind], mask=column.is_null())
 
 
+def as_wide(kind: pa.DataType, held: pa.DataType) -> pa.DataType:
+    """A type of the source with the numbers of its column in a target, which are never narrower: both fit it."""
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(as_wide(each.type, held.field(each.name).type)) for each in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(as_wide(kind.key_type, held.key_type), as_wide(kind.item_type, held.item_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(pa.field("element", as_wide(kind.value_type, held.value_type)))
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return held if is_number else kind
+
+
 def _ranks(places: NDArray[np.int32]) -> NDArray[np.int64]:
     """The number of earlier equal values, of each value.
 
