@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.table import Table, Transaction
+from pyiceberg.types import StringType
 
 from icefloe.errors import TerminalError
 from icefloe.sinks.iceberg.target_schema import evolve
@@ -78,6 +79,20 @@ def test_a_field_inside_a_list_or_a_map_is_followed_by_its_id(table: Table, wrap
     columns, fields = evolved(table, *((state, {"legs": 1, f"legs.{step}.{name}": 3}) for state, name in states))
     assert [name for name in columns if name.endswith((".x", ".y", ".z"))] == [f"legs.{step}.x.y"]
     assert len(set(fields.values())) == 2
+
+
+@pytest.mark.parametrize("name", ["note", "at.note"])
+def test_a_column_of_somebody_else_does_not_become_one_of_the_source(table: Table, name: str) -> None:
+    transaction = Transaction(table)
+    fields = evolve(transaction, BEFORE, IDS, {}, place="the target")
+    with transaction.update_schema() as update:
+        update.add_column(tuple(name.split(".")), StringType())
+    evolve(transaction, BEFORE, IDS, fields, place="the target")
+    inner = pa.struct([("x", pa.int32()), ("note", pa.string())])
+    new = BEFORE.append(pa.field("note", pa.string())) if name == "note" else BEFORE.set(2, pa.field("at", inner))
+    with pytest.raises(TerminalError, match=f"column {name} is there, and no batch has filled it"):
+        evolve(transaction, new, {**IDS, name: 9}, fields, place="the target")
+    assert 9 in evolve(transaction, new, {**IDS, name: 9}, fields, is_anew=True, place="the target")
 
 
 def test_names_with_dots_stay_as_they_are(table: Table) -> None:

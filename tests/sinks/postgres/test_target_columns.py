@@ -36,6 +36,14 @@ def test_a_column_that_somebody_renamed_or_dropped_is_not_added_without_its_valu
     assert changes({"id": "bigint", "at": "jsonb"}, {"id": 1, "at": 3, "at.x": 4}, held).added == {}
 
 
+def test_a_column_of_somebody_else_does_not_become_one_of_the_source() -> None:
+    held, now = {**HELD, "note": "text"}, {**HELD, "note": "text"}
+    with pytest.raises(TerminalError, match="the target has a column note, which no batch has filled"):
+        changes(now, {**IDS, "note": 9}, held)
+    assert changes(now, {**IDS, "note": 9}, held, keeps_rows=False).added == {}
+    assert changes(now, {}, held).added == changes(HELD, IDS, held).added == {}
+
+
 def test_columns_that_stay_need_nothing() -> None:
     found = changes(HELD, IDS)
     assert (found.renamed, found.added, found.widened, found.dropped, found.fields) == ({}, {}, {}, (), FIELDS)

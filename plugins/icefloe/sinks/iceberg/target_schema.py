@@ -57,6 +57,10 @@ def evolve(
             with transaction.update_schema() as update:
                 for each in aside:
                     update.rename_column(each.name, f"{each.name}_{each.field_id}")
+        there = _ids(schema, field_ids) if fields and not is_anew else {}
+        if own := [each for source, each in there.items() if source not in fields and each not in fields.values()]:
+            # Of rows that no batch touches it would have values that the source does not have.
+            raise ValueError(f"column {schema.find_column_name(own[0])} is there, and no batch has filled it")
         with transaction.update_schema() as update:
             update.union_by_name(_as_required(columns, schema))
     except UNFIT as cause:

@@ -77,6 +77,13 @@ def column_changes(
                 f"the field {now[field_id]} was renamed or replaced inside its column, and earlier rows of {place} "
                 "have the old name in their JSON: run `icefloe reset` for the pipeline"
             )
+    for name in wanted if fields else ():
+        if name in held and name not in columns.values() and field_ids.get(name, name) not in {*fields, name}:
+            # Of rows that no batch touches it would have values that the source does not have.
+            raise TerminalError(
+                f"{place} has a column {name}, which no batch has filled, and the source has a new one of that name: "
+                "rename the one in the target, or leave the new one out of `columns`"
+            )
     present = {renamed.get(name, name): kind for name, kind in held.items()}
     widened = {}
     for name, kind in wanted.items():
