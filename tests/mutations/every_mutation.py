@@ -192,8 +192,8 @@ MUTATIONS: Final = (
     # Sinks.
     Mutation(name="in some schedule a second pipeline delivers to a claimed path", function="Origin.refuse_other",
              kind=Kind.NEVER, suite=_SCHEDULES),
-    Mutation(name="in some schedule a manifest names parts that are gone", function="ChangeFiles.commit",
-             kind=Kind.WITHOUT, place=5, suite=_SCHEDULES),
+    Mutation(name="a manifest names parts that are gone", function="ChangeFiles.commit", kind=Kind.WITHOUT, place=5,
+             suite=("tests/sinks/test_whole_batch.py",)),
     Mutation(name="keys move to other partitions between two batches", function="Placement.require", kind=Kind.NEVER,
              suite=("tests/servers/test_kafka_changed_topics.py",)),
     Mutation(name="an update that is cut by a slice is two events", function="event_rows", kind=Kind.OTHERWISE, place=1,
@@ -249,7 +249,7 @@ MUTATIONS: Final = (
     # Tables as sinks.
     Mutation(name="a table that was rolled back goes on", function="was_rolled_back", kind=Kind.ALWAYS, place=6,
              suite=("tests/sinks/iceberg/test_changelog.py",)),
-    Mutation(name="a commit that landed twice is an error", function="TargetTable.commit", kind=Kind.NEVER, place=2,
+    Mutation(name="a commit that landed twice is an error", function="TargetTable.commit", kind=Kind.NEVER, place=3,
              suite=("tests/sinks/iceberg/test_faults.py",)),
     Mutation(name="a table that drifted is changed", function="find_removed", kind=Kind.NEVER, place=8,
              suite=("tests/sinks/iceberg/test_mirror.py",)),
