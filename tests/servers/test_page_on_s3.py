@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.checkpoint.record_store import offset_key, report_key
+from icefloe.batch.phase_record import recorded_phase
+from icefloe.batch.report import BatchReport
+from icefloe.checkpoint.record_store import commit_key, offset_key, report_key
 from icefloe.documents import dump_document
+from icefloe.flow import Phase
 from icefloe.orchestration.page.checkpoint_reader import CheckpointReader, Found
 from icefloe.pipeline.model import Pipeline
+from icefloe.sinks.manifest import BatchSummary
 from icefloe.storage.location import open_store
 from support.pipelines.pipeline_files import pipeline_from
-from support.sample_records import an_offset
+from support.sample_records import a_commit, an_offset
 from support.servers.versitygw import Versitygw
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
@@ -37,11 +41,14 @@ def pipeline(tmp_path: Path, versitygw: Versitygw, connect: Callable[..., None])
     made = pipeline_from(tmp_path, storage=f"s3://lake/{tmp_path.name}", storage_conn_id="lake_s3")
     checkpoint = open_store(made.checkpoint_url, options=versitygw.options)
     checkpoint.put("status.json", b'{"lag_snapshots": 2}')
-    checkpoint.put(report_key(7), b'{"batch_number": 7}')
+    summary = BatchSummary.empty(made.name, made.table, batch_number=7, snapshot_id=7)
+    report = BatchReport(batch=summary, warnings=(), committed_at="2026-11-21T07:05:00.000+00:00")
+    checkpoint.put(report_key(7), dump_document(report))
+    checkpoint.put(commit_key(7), dump_document(a_commit(7)))
     checkpoint.put(offset_key(8), dump_document(an_offset(8)))
-    open_store(made.shuffle_url, options=versitygw.options).put(
-        f"{an_offset(8).checkpoint_id}/8/phases/shuffle_read.json", b'{"phase": "shuffle_read"}'
-    )
+    batch = f"{made.shuffle_url}/{an_offset(8).checkpoint_id}/8"
+    with recorded_phase(open_store(batch, options=versitygw.options), Phase.SHUFFLE_READ):
+        pass
     return made
 
 
@@ -53,9 +60,9 @@ def test_the_page_reads_checkpoints_with_the_connection_of_the_pipeline(pipeline
     reader = CheckpointReader()
     assert status(pipeline) == Found(value={"lag_snapshots": 2})
     reports = reader.reports(pipeline, [6, 7])
-    assert reports[7].value == {"batch_number": 7}
-    assert "there is no reports/" in str(reports[6].sentence)
-    assert reader.phases(pipeline, 8) == [{"phase": "shuffle_read"}]
+    assert (reports[7].value["batch"]["batch_number"], reports[7].value["state"]) == (7, "committed")
+    assert "there is no commit of batch 6" in str(reports[6].sentence)
+    assert [each["phase"] for each in reader.phases(pipeline, 8)] == ["shuffle_read"]
 
 
 def test_wrong_credentials_are_a_sentence(pipeline: Pipeline, connect: Callable[..., None]) -> None:
