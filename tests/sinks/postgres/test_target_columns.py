@@ -155,6 +155,19 @@ def test_a_renamed_field_of_json_is_refused_unless_all_rows_are_replaced(fields:
     assert changes(HELD, ids, keeps_rows=False).renamed == {}
 
 
+def test_a_column_with_a_dot_in_its_name_is_no_field_of_another_one() -> None:
+    held = {"x": "jsonb", "x.y": "jsonb"}
+    fields = {1: "x", 2: "x.a", 3: "x.y", 4: "x.y.a"}
+    ids = {"z": 1, "z.a": 2, "x.y": 3, "x.y.a": 4}
+    found = column_changes(held, dict.fromkeys(("z", "x.y"), "jsonb"), ids, fields, place="it")
+    assert (found.renamed, found.fields) == ({"x": "z"}, {1: "z", 2: "z.a", 3: "x.y", 4: "x.y.a"})
+    dropped = column_changes(held, {"x.y": "jsonb"}, {"x.y": 3, "x.y.a": 4}, fields, place="it")
+    assert (dropped.renamed, dropped.dropped, dropped.fields) == ({}, ("x",), fields)
+    later = {"x": 1, "x.a": 2, "x.y": 9, "x.y.a": 10}
+    again = column_changes(held, held, later, fields, place="it")
+    assert (again.renamed, again.added) == ({"x.y": "x.y_3"}, {"x.y": "jsonb"})
+
+
 def test_fields_inside_a_renamed_column_stay() -> None:
     ids = {"id": 1, "word": 2, "place": 3, "place.x": 4, "place.y": 5}
     found = changes({"id": "bigint", "word": "text", "place": "jsonb"}, ids)

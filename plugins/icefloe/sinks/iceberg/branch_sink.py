@@ -57,6 +57,7 @@ class BranchSink(TableSink):
     """
 
     most_format_version: ClassVar[int] = 3
+    adds_columns_first: ClassVar[bool] = True
     loads_aside: ClassVar[bool] = True
 
     def __init__(self, target: TargetTable) -> None:

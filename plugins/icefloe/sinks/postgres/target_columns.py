@@ -69,9 +69,10 @@ def column_changes(
             dropped.append(new)
         if new != name:
             renamed[name] = new
-    inside = _inside(fields, columns) if keeps_rows else {}
+    inside = _inside(fields, columns.keys()) if keeps_rows else {}
     ids = {path: field_id for field_id, path in inside.items()}
-    for field_id, path in _inside(now, columns).items():
+    tops = columns.keys() | {field_id for field_id, name in now.items() if name in wanted}
+    for field_id, path in _inside(now, tops).items():
         if inside.get(field_id, path) != path or ids.get(path, field_id) != field_id:
             raise TerminalError(
                 f"the field {now[field_id]} was renamed or replaced inside its column, and earlier rows of {place} "
@@ -97,8 +98,8 @@ def column_changes(
             )
         widened[name] = kind
     kept = {field_id: renamed.get(name, name) for field_id, name in fields.items()}
-    for old, new in renamed.items():
-        kept |= {field_id: new + name[len(old) :] for field_id, name in fields.items() if name.startswith(f"{old}.")}
+    for field_id, (column, rest) in inside.items():
+        kept[field_id] = f"{kept[column]}.{rest}"
     # The name of a dropped column may be another one's by now.
     taken = set(now.values())
     kept = {field_id: name for field_id, name in kept.items() if field_id in now or name not in taken}
@@ -144,11 +145,14 @@ def _is_wider(before: str, after: str) -> bool:
     return (before, after) in _WIDER
 
 
-def _inside(names: Mapping[int, str], columns: Mapping[int, str]) -> dict[int, tuple[int, str]]:
+def _inside(names: Mapping[int, str], columns: Collection[int]) -> dict[int, tuple[int, str]]:
     """Of nested fields the id of their column, and the rest of the name."""
-    return {
-        field_id: (column, name.removeprefix(f"{names[column]}."))
-        for field_id, name in names.items()
-        for column in names.keys() & columns.keys()
-        if name.startswith(f"{names[column]}.")
-    }
+    tops = sorted((f"{names[column]}.", column) for column in names.keys() & columns)
+    found = dict[int, tuple[int, str]]()
+    for field_id, name in names.items():
+        # Of the columns x and x.y, the later one has x.y.z: a name may have dots itself.
+        around = [(top, column) for top, column in tops if f"{name}.".startswith(top)]
+        if around and around[-1][1] != field_id:
+            top, column = around[-1]
+            found[field_id] = (column, name.removeprefix(top))
+    return found
