@@ -27,6 +27,7 @@ EXPECTED = {
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.extended
+@pytest.mark.timeout(SECONDS + 60)
 def test_each_batch_is_in_a_table_of_delta_once_and_in_files_at_least_once(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     path = f"{root}:{root}/plugins:{root}/tests"
