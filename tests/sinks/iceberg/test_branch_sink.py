@@ -11,6 +11,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import Table
+from pyiceberg.types import StringType
 
 from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError
@@ -188,6 +189,29 @@ def test_rows_of_nobody_leave_with_the_first_batch_of_who_takes_them_over(lake: 
     process.run(*history.load({2: {"word": "new"}}))
     process.run(history.change({3: {"word": "more"}}))
     assert ids(lake) == {2, 3}
+
+
+def test_columns_of_a_killed_try_are_known_and_those_of_somebody_else_are_not(lake: Lake) -> None:
+    history = StagedHistory()
+    lake.deliver(*history.load({1: {"word": "a"}}))
+
+    class Killed(Mirrored):
+        def _write(self, *_: object) -> None:
+            raise InterruptedError
+
+    lake.kind = Killed
+    history.evolve(history.schema.append(pa.field("ours", pa.string())))
+    staged = history.change({2: {"word": "b", "number": 2, "ours": "x"}})
+    with pytest.raises(InterruptedError):
+        lake.deliver(staged)
+    lake.kind = Mirrored
+    lake.deliver(staged)
+    assert (ids(lake), set(lake.table.metadata.refs)) == ({1, 2}, {"main"})
+    with lake.table.update_schema() as update:
+        update.add_column("theirs", StringType())
+    history.evolve(history.schema.append(pa.field("theirs", pa.string())))
+    with pytest.raises(TerminalError, match="column theirs is there, and no batch has filled it"):
+        lake.deliver(history.change({3: {"word": "c", "number": 3, "ours": "x", "theirs": "y"}}))
 
 
 class Stated(ByPyIceberg, StatementBranch):

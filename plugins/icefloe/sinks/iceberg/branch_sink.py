@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 from uuid import uuid4
 
@@ -57,7 +57,6 @@ class BranchSink(TableSink):
     """
 
     most_format_version: ClassVar[int] = 3
-    adds_columns_first: ClassVar[bool] = True
     loads_aside: ClassVar[bool] = True
 
     def __init__(self, target: TargetTable) -> None:
@@ -83,8 +82,6 @@ class BranchSink(TableSink):
 
     def _written(self, table: Table, batch: ProvenBatch, token: Token, part: StagedPart) -> Table:
         ready = self._ready(table, batch, token)
-        if Token.of(ready, self.url) != token:
-            raise OvertakenError(f"another process delivers to {self.url}")
         is_emptied = self._is_emptied(batch, token)
         is_written = part.rows > 0 or is_emptied
         if not is_written and writes_snapshots(ready.metadata):
@@ -119,15 +116,19 @@ class BranchSink(TableSink):
     def _ready(self, table: Table, batch: ProvenBatch, token: Token) -> Table:
         """The table with a head, and with the columns of the batch: an engine cannot add them in the same commit."""
         transaction = Transaction(table)
-        self._evolved(transaction, batch, token)
+        # With their ids: a try that is killed here must know its own columns from those of somebody else.
+        wanted = replace(token, fields=self._evolved(transaction, batch, token))
         is_headless, trace = MAIN_BRANCH not in table.metadata.refs, trace_of(token, batch)
         if is_headless and writes_snapshots(table.metadata):
             append_files(transaction, (), trace, MAIN_BRANCH)
-        if transaction._updates:  # noqa: SLF001
-            self._target.commit(table, transaction)
+        if transaction._updates or wanted != token:  # noqa: SLF001
+            self._commit(table, transaction, wanted)
         if is_headless and not writes_snapshots(table.metadata):
             self._append_nothing(None, trace)
-        return self._target.load() if is_headless or transaction._updates else table  # noqa: SLF001
+        ready = self._target.load()
+        if Token.of(ready, self.url) != wanted:
+            raise OvertakenError(f"another process delivers to {self.url}")
+        return ready
 
     def _refuse_elsewhere(self, table: Table, name: str, begin: int) -> None:
         metadata = table.metadata

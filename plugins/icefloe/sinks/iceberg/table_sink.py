@@ -48,12 +48,10 @@ class TableSink(Sink):
     Attributes:
         columns: of a table that the sink makes, before those of the source; so are ``partitions`` and ``properties``.
         most_format_version: of tables that it writes.
-        adds_columns_first: True if columns come in a commit before the one with the token.
     """
 
     commits_once: ClassVar[bool] = True
     most_format_version: ClassVar[int] = _MOST_FORMAT_VERSION
-    adds_columns_first: ClassVar[bool] = False
     columns: ClassVar[Schema] = Schema()
     partitions: ClassVar[PartitionSpec] = UNPARTITIONED_PARTITION_SPEC
     properties: ClassVar[Mapping[str, str]] = {}
@@ -199,6 +197,7 @@ class TableSink(Sink):
                     return found
             try:
                 table = self._written(table, batch, token, part)
+                token = self._owned(batch, table)
             except OvertakenError:
                 continue
             transaction = Transaction(table)
@@ -263,10 +262,7 @@ class TableSink(Sink):
         is_late = token.last is not None and token.last.order >= (token.generation, batch.batch_number)
         is_anew = batch.begins_anew and not is_late
         before, columns = _names(transaction), optional(self._columns(batch))
-        found = evolve(
-            transaction, columns, batch.field_ids, token.fields,
-            is_anew=is_anew, knows_own=not self.adds_columns_first, place=self.url,
-        )  # fmt: skip
+        found = evolve(transaction, columns, batch.field_ids, token.fields, is_anew=is_anew, place=self.url)
         if is_late and (changed := sorted(name for name, _ in _names(transaction) - before)):
             # The columns of a later batch stay.
             raise TerminalError(

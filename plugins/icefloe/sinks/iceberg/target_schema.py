@@ -21,7 +21,6 @@ def evolve(
     fields: Mapping[int, int],
     *,
     is_anew: bool = False,
-    knows_own: bool = True,
     place: str,
 ) -> dict[int, int]:
     """Stage the changes of the target's schema that rows with these columns need.
@@ -42,7 +41,6 @@ def evolve(
         fields: ids of the target's columns by field id of the source, as recorded.
         is_anew: True if columns are taken by name, because the source may have been made again, with other ids. One of
             another type steps aside, as one that was dropped does.
-        knows_own: False if a try that was killed may have added columns that are not recorded.
 
     Returns:
         ``fields`` after the change. Columns that a source before left have no id of the source, but a negative number.
@@ -59,7 +57,7 @@ def evolve(
             with transaction.update_schema() as update:
                 for each in aside:
                     update.rename_column(each.name, f"{each.name}_{each.field_id}")
-        there = _ids(schema, field_ids) if fields and knows_own and not is_anew else {}
+        there = _ids(schema, field_ids) if fields and not is_anew else {}
         if own := [each for source, each in there.items() if source not in fields and each not in fields.values()]:
             # Of rows that no batch touches it would have values that the source does not have.
             raise ValueError(f"column {schema.find_column_name(own[0])} is there, and no batch has filled it")
