@@ -92,7 +92,7 @@ def test_a_uuid_is_text_wherever_it_is(tmp_path: Path) -> None:
             {"n.1": uuid.bytes, "b": b"x"},
             (text, b"x"),
         ),
-        "listed": (pa.list_(pa.struct([("u", pa.uuid())])), [{"u": uuid.bytes}, None], [(text,), None]),
+        "listed": (pa.large_list(pa.struct([("u", pa.uuid())])), [{"u": uuid.bytes}, None], [(text,), None]),
         "mapped": (pa.map_(pa.uuid(), pa.uuid()), [(uuid.bytes, uuid.bytes)], {text: text}),
         "data": (pa.binary(16), uuid.bytes, uuid.bytes),
     }

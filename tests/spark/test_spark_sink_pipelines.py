@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType, UUIDType
+from pyiceberg.types import ListType, LongType, NestedField, StringType, UUIDType
 
 from support.pages.claims import Kind, claimed
 from support.pipelines.flights import Flights
@@ -89,17 +89,24 @@ def test_changes_are_appended_to_files_by_the_options_of_the_page(carriers: Flig
 def test_uuids_arrive_in_a_table_of_iceberg(flights: Flights, mode: str) -> None:
     catalog = flights.lake.table.catalog
     catalog.create_namespace("changes")
-    schema = Schema(NestedField(1, "key", UUIDType()), NestedField(2, "other", UUIDType()))
+    listed = ListType(element_id=4, element=UUIDType(), element_required=False)
+    schema = Schema(
+        NestedField(1, "key", UUIDType()), NestedField(2, "other", UUIDType()), NestedField(3, "all", listed)
+    )
     source = catalog.create_table("nyc.tokens", schema)
 
     def some(*numbers: int) -> pa.Array:
         storage = pa.array([UUID(int=number).bytes for number in numbers], pa.binary(16))
         return pa.ExtensionArray.from_storage(pa.uuid(), storage)
 
+    def rows(keys: pa.Array, others: pa.Array) -> pa.Table:
+        lists = pa.LargeListArray.from_arrays([0, 2, 2], some(8, 9), mask=pa.array([False, True]))
+        return pa.table({"key": keys, "other": others, "all": lists})
+
     sink = {"type": "spark", "table": "lakehouse.changes.tokens", "mode": mode}
-    source.append(pa.table({"key": some(1, 2), "other": some(3, 4)}))
+    source.append(rows(some(1, 2), some(3, 4)))
     run(flights, sink, table="nyc.tokens", identifier_columns=["key"])
-    source.overwrite(pa.table({"key": some(1, 5), "other": some(6, 7)}))
+    source.overwrite(rows(some(1, 5), some(6, 7)))
     run(flights, sink, table="nyc.tokens", identifier_columns=["key"])
     found = catalog.load_table("changes.tokens")
     assert [found.schema().find_field(name).field_type for name in ("key", "other")] == [UUIDType()] * 2

@@ -133,7 +133,9 @@ def parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
 def parsed_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     """Rows of values that a `parser` gives; a missing one is null."""
     # Arrow makes extension types inside of others from their storage alone.
-    columns = [pa.array([row.get(each.name) for row in rows], _storage(each.type)).cast(each.type) for each in schema]
+    columns = [
+        pa.array([row.get(each.name) for row in rows], storage_type(each.type)).cast(each.type) for each in schema
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -300,16 +302,17 @@ def _parser(kind: pa.DataType, form: JsonForm) -> Callable[[Any], Any]:
     return lambda value: value
 
 
-def _storage(kind: pa.DataType) -> pa.DataType:
+def storage_type(kind: pa.DataType) -> pa.DataType:
+    """The type with bytes in place of uuids, also nested ones."""
     if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
     if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(_storage(each.type)) for each in kind])
+        return pa.struct([each.with_type(storage_type(each.type)) for each in kind])
     if pa.types.is_map(kind):
-        return pa.map_(_storage(kind.key_type), kind.item_field.with_type(_storage(kind.item_type)))
+        return pa.map_(storage_type(kind.key_type), kind.item_field.with_type(storage_type(kind.item_type)))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         made = pa.list_ if pa.types.is_list(kind) else pa.large_list
-        return made(kind.value_field.with_type(_storage(kind.value_type)))
+        return made(kind.value_field.with_type(storage_type(kind.value_type)))
     return kind
 
 

@@ -179,8 +179,7 @@ def _decide(
     by_key = HashGroups.of(keys.take(positions))
     # One row of each key: preferably live, with the smallest hash. The order of hashes is the same in every retry, on
     # every machine, and however the part was cut.
-    key_of_row, hashes = np.empty(len(sums), np.int64), rows.take(positions)
-    key_of_row[by_key.order] = np.repeat(np.arange(len(by_key.starts)), np.diff(by_key.starts, append=len(sums)))
+    key_of_row, hashes = by_key.spread(np.arange(len(by_key.starts))), rows.take(positions)
     chosen = np.lexsort((hashes.low, hashes.high, sums <= 0, key_of_row))[by_key.starts]
     live_rows = np.add.reduceat(np.maximum(sums, 0)[by_key.order], by_key.starts)
     decided = positions[chosen]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from icefloe.changes.row_hash.row_hashes import RowHashes
 from icefloe.errors import TerminalError, lack_of_memory_named, one_line
+from icefloe.sinks.json_texts import storage_type
 from icefloe.storage.local_folders import on_local_disk
 from icefloe.storage.store import KeyMissingError, Store, join_url
 
@@ -100,20 +101,7 @@ def row_slices(batch: pa.RecordBatch, *, max_rows: int, max_bytes: int) -> Itera
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with bytes in place of uuids, also nested ones."""
-    return pa.schema([field.with_type(_plain(field.type)) for field in schema])
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    def inner(field: pa.Field) -> pa.Field:
-        return field.with_type(_plain(field.type))
-
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind.storage_type
-    if pa.types.is_struct(kind):
-        return pa.struct([inner(field) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(inner(kind.key_field), inner(kind.item_field))
-    return pa.list_(inner(kind.value_field)) if pa.types.is_list(kind) else kind
+    return pa.schema([field.with_type(storage_type(field.type)) for field in schema])
 
 
 def write_parquet_files(

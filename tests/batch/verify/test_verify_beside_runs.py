@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from batch.verify.verified_sinks import VerifiedSinks, live
+from icefloe.sinks.sink import Sink
 from support.sinks.memory_index import MemoryIndex
 from support.sinks.registered import INDICES
 
@@ -30,6 +31,29 @@ def test_only_what_differs_whatever_is_delivered_meanwhile_is_a_difference(
     monkeypatch.setattr(MemoryIndex, "scan", scan_after_a_batch)
     found = lab.verify("index", "--json")
     assert (found.code, found.document["keys"]) == ((65, {"missing": ["id=4"]}) if is_lost else (0, {}))
+    assert reads
+
+
+def test_a_key_with_several_rows_is_a_fault_whatever_is_delivered_meanwhile(
+    lab: VerifiedSinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sink, "wants_unique_keys", True)
+    lab.append(1, 2, 3)
+    lab.append(3)
+    lab.deliver("index")
+    reads = []
+    scan = MemoryIndex.scan
+
+    def scan_after_a_batch(server: MemoryIndex, index: str) -> Any:
+        if not reads:
+            reads.append(index)
+            lab.update(1, value=9.0)
+            lab.deliver("index")
+        return scan(server, index)
+
+    monkeypatch.setattr(MemoryIndex, "scan", scan_after_a_batch)
+    found = lab.verify("index")
+    assert (found.code, "shows one row per key: id=3; correct the table" in found.err) == (65, True)
     assert reads
 
 

@@ -95,6 +95,25 @@ def test_the_last_answer_is_shown_with_the_error_of_a_failed_look() -> None:
         assert (found.value, found.sentence) == ("before", "the store timed out; the page looks again")
 
 
+def test_known_answers_count_however_many_there_are() -> None:
+    cache, looks = DocumentCache(fresh_seconds=60, deadline_seconds=30), list[str]()
+
+    def read(name: str) -> str:
+        looks.append(name)
+        return name
+
+    def look_for(*names: str) -> list[object]:
+        found = ask(cache, {name: partial(read, name) for name in names})
+        return [each.value for each in found.values()]
+
+    first, more = [str(number) for number in range(300)], [str(number) for number in range(350)]
+    assert look_for(*first) == first
+    assert look_for(*more) == more
+    assert len(looks) == 350
+    assert look_for("0") == ["0"]
+    assert len(cache._known) == 200
+
+
 def test_a_look_that_lacks_a_thread_has_failed_and_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def starve(_: object) -> None:
         raise MemoryError("the system lets this process start no further thread")

@@ -1,10 +1,12 @@
 """A changelog in a table: its token, its commits, and what others do to it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -14,6 +16,7 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType, Times
 
 from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError
+from icefloe.sinks.batch_to_deliver import StagedPart
 from icefloe.sinks.iceberg.target import TOKEN, Token
 from icefloe.sinks.sink import SupersededError
 from icefloe.testing.staged_history import FLIGHTS, ORIGIN, StagedHistory
@@ -63,6 +66,26 @@ def test_a_late_process_leaves_no_file(lake: Lake) -> None:
         late.deliver(other.batch, begun, replace(other.parts[0]))
     assert len(lake.rows()) == 4 + 2 + 1
     assert lake.files() == lake.named_files()
+
+
+def test_a_batch_of_fewer_changes_than_were_proven_is_there_when_it_comes_again(lake: Lake) -> None:
+    history = loaded(lake)
+    staged = history.change({0: {"word": "b"}, 1: {"word": "c"}})
+    part = StagedPart.whole(staged.parts)
+
+    def without_images() -> Iterator[pa.RecordBatch]:
+        for rows in part.read():
+            yield rows.filter(pc.not_equal(rows.column(ChangeColumns.TYPE), "UPDATE_BEFORE"))
+
+    upserted = replace(staged, parts=(replace(part, read=without_images),))
+    lake.deliver(upserted, history.change({0: None}))
+    assert len(lake.rows()) == 4 + 2 + 1
+    again, sink = upserted.replayed(), lake.sink()
+    delivery = sink.deliver(again.batch, sink.begin(again.batch), again.parts[0])
+    assert (delivery.repeated, len(lake.rows())) == (4, 7)
+    lake.table.delete(f"{ChangeColumns.BATCH} = 1 and id = 1")
+    with pytest.raises(TerminalError, match="holds 1 of the 2 changes of batch 1: delete these rows"):
+        sink.deliver(again.batch, sink.begin(again.batch), again.parts[0])
 
 
 def test_a_commit_whose_reply_is_lost_is_found(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Commits that land twice or out of order, tables that others maintain, and values that PyIceberg spoils by itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -13,14 +13,14 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError, UnauthorizedError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.iceberg.target import Token
-from icefloe.sinks.iceberg.target_files import chunks
+from icefloe.sinks.iceberg.target_files import WrittenFiles, chunks
 from icefloe.testing.staged_history import FLIGHTS, StagedBatch, StagedHistory
 from sinks.iceberg.lakes import NAME, Lake
 
@@ -95,6 +95,25 @@ def test_a_landed_commit_keeps_its_files_if_the_look_after_it_is_refused(lake: L
     with pytest.raises(TransientError, match="did not say whether a commit"):
         deliver_with(lake, history.change({0: {"word": "b"}}), lose)
     assert holds(lake, "b")
+
+
+def test_files_of_rows_that_failed_midway_are_written_again(lake: Lake) -> None:
+    history = loaded(lake)
+    with lake.table.transaction() as transaction:
+        transaction.set_properties({"write.parquet.row-group-limit": "1"})
+    files, table = WrittenFiles(), lake.table
+    rows = table.scan().to_arrow().to_batches()
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield from rows
+        raise TerminalError("a staged file is gone")
+
+    before = lake.files()
+    with pytest.raises(TerminalError, match="is gone"):
+        files.of(Transaction(table), broken)
+    found = files.of(Transaction(table), lambda: rows)
+    assert sum(file.record_count for file in found) == sum(each.num_rows for each in rows) == len(history.rows)
+    assert len(lake.files() - before) == len(found) == 5
 
 
 def test_a_refused_commit_is_no_unknown_one_and_leaves_no_file(lake: Lake) -> None:

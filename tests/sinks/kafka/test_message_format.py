@@ -48,7 +48,15 @@ class Sent:
         return self.sent_value
 
     def headers(self):
-        return [("batch", str(self.number).encode()), ("snapshot_id", str(2**60 + 7).encode())]
+        return [("pipeline", b"it"), ("batch", str(self.number).encode()), ("snapshot_id", str(2**60 + 7).encode())]
+
+
+@dataclass
+class Foreign(Sent):
+    """A message of a program that has batches of its own."""
+
+    def headers(self):
+        return [("batch", b"nightly-7"), ("source", b"billing")]
 
 
 def format_of(**options):
@@ -130,6 +138,14 @@ def test_keys_are_found_by_their_rows(name) -> None:
     format_ = format_of(**FORMATS[name])
     wanted = format_.keys(pa.RecordBatch.from_pydict({"id": pa.array([2], pa.int32())}))
     assert [format_.key(message) in wanted for message in sent_by(format_, STAGED)] == [False, True, False]
+
+
+def test_messages_of_other_programs_are_no_changes() -> None:
+    format_ = format_of()
+    messages = [Foreign(b'{"id":1}', b'{"n":2}'), *sent_by(format_, STAGED), Foreign(None, None)]
+    assert format_.key(messages[0]) is None
+    [found] = format_.changes_as_written(messages, lambda _number: STAGED.schema, first_batch=0)
+    assert found.equals(STAGED.rows_of(0))
 
 
 ONE = Decimal("1.00")

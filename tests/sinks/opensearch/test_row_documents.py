@@ -70,6 +70,16 @@ def test_rows_come_back_from_their_documents(start: int) -> None:
     assert rows_of_documents(found, SCHEMA).to_pylist() == rows.to_pylist()
 
 
+def test_uuids_inside_of_other_values_come_back() -> None:
+    text = "00000000-0000-0000-0000-000000000005"
+    inner = pa.struct([("u", pa.uuid())])
+    schema = pa.schema([("at", inner), ("all", pa.large_list(inner)), ("by", pa.map_(pa.string(), pa.uuid()))])
+    found = rows_of_documents([{"at": {"u": text}, "all": [{"u": text}], "by": [{"key": "k", "value": text}]}], schema)
+    assert [json.loads(each) for each in documents(found).to_pylist()] == [
+        {"at": {"u": text}, "all": [{"u": text}], "by": [{"key": "k", "value": text}]}
+    ]
+
+
 def test_a_float_that_is_no_number_is_text() -> None:
     values = pa.record_batch({"x": pa.array([float("nan"), float("-inf"), -0.0, None])})
     assert documents(values).to_pylist() == ['{"x":"NaN"}', '{"x":"-Infinity"}', '{"x":0}', '{"x":null}']

@@ -315,7 +315,7 @@ class _Comparison:
             remaining = self._differences(found.kept, list(dict.fromkeys([cursor, opened])))
             if self._session.checkpoint.look().position == before.position:
                 self._snapshot_id = cursor
-                return remaining
+                return replace(found, counts=remaining.counts, kept=remaining.kept)
         raise _moved(self._session, self._sink)
 
     def _differences(

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -76,25 +76,26 @@ class DocumentCache:
 
     def get(self, looks: Mapping[Key, Look]) -> dict[Key, Found]:
         """The answer of each look, by its key. All looks begin at once; the call waits no longer than the deadline."""
-        futures = {key: self._begin(look) for key, look in looks.items()}
-        wait([future for future in futures.values() if future is not None], timeout=self._deadline_seconds)
-        return {key: self._answer(look.name, futures[key]) for key, look in looks.items()}
+        begun = {key: self._begin(look) for key, look in looks.items()}
+        wait([each for each in begun.values() if isinstance(each, Future)], timeout=self._deadline_seconds)
+        found = {key: self._answer(look.name, begun[key]) for key, look in looks.items()}
+        self._forget({look.name for look in looks.values()})
+        return found
 
-    def _begin(self, look: Look) -> Future[Found] | None:
-        """The look that is under way; None: the known answer counts."""
+    def _begin(self, look: Look) -> Future[Found] | Found:
+        """The look that is under way, or the known answer, if it counts."""
         key = look.name
         try:
             with self._lock:
                 known = self._known.get(key)
                 if known is not None and time.monotonic() < known.counts_until:
-                    return None
+                    return known.found
                 if key not in self._under_way:
                     self._under_way[key] = self._lanes.submit(look.lane, partial(self._run, key, look.read))
                 return self._under_way[key]
         except MemoryError as error:
             # There is no thread for it.
-            self._remember(key, _unread(key, error))
-            return None
+            return self._remember(key, _unread(key, error))
 
     def _run(self, key: str, look: Callable[[], object]) -> Found:
         try:
@@ -110,17 +111,23 @@ class DocumentCache:
             # A failed look takes nothing off the page: the document that is known stays, next to the error.
             if before is not None and found.value is None and found.sentence is not None:
                 found = replace(found, value=before.found.value)
-            # Answers are taken out and put in again, so the oldest one comes first.
-            if len(self._known) >= _MAX_ENTRIES:
-                self._known.pop(next(iter(self._known)))
             is_whole = found.value is not None and found.sentence is None
             seconds = self._fresh_seconds if is_whole else self._retry_seconds
             self._known[key] = _Known(found, time.monotonic() + seconds)
         return found
 
-    def _answer(self, key: str, future: Future[Found] | None) -> Found:
-        if future is not None and future.done():
-            return future.result()
+    def _forget(self, but: Container[str]) -> None:
+        """Keep no more answers than the page needs; they are put in anew each time, so the oldest one comes first."""
+        with self._lock:
+            others = [key for key in self._known if key not in but]
+            for key in others[: max(0, len(self._known) - _MAX_ENTRIES)]:
+                del self._known[key]
+
+    def _answer(self, key: str, begun: Future[Found] | Found) -> Found:
+        if isinstance(begun, Found):
+            return begun
+        if begun.done():
+            return begun.result()
         with self._lock:
             known = self._known.get(key)
         if known is not None:

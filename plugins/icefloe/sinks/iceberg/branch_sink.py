@@ -20,7 +20,7 @@ from icefloe.sinks.iceberg.mirror import MirrorSink
 from icefloe.sinks.iceberg.table_sink import TableSink, append_files, trace_of, writes_snapshots
 from icefloe.sinks.iceberg.target import LOAD_BRANCH, OvertakenError, TargetTable, Token, ref_update
 from icefloe.sinks.iceberg.target_files import WrittenFiles
-from icefloe.sinks.sink import PartDelivery, refuse_lone_replay
+from icefloe.sinks.sink import refuse_lone_replay
 
 __all__ = ["BranchSink", "ChangelogBranch", "MirrorBranch", "StatementBranch", "WritableBranch"]
 
@@ -203,19 +203,12 @@ class StatementBranch(BranchSink):
             "it with the source"
         )
 
-    def _refuse_batch(self, batch: ProvenBatch) -> None:
-        """Every batch is taken."""
-
     def _columns(self, batch: ProvenBatch) -> pa.Schema:
         return batch.shown_schema
 
     def _evolved(self, transaction: Transaction, batch: ProvenBatch, token: Token) -> dict[int, int]:  # noqa: ARG002
         refuse_lone_replay(batch, is_unfit=token.last is None, place=self.url)
         return {}
-
-    def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:  # noqa: ARG002
-        """Later batches stay."""
-        return PartDelivery(number=part.number, rows=part.rows, documents=0, superseded=part.rows)
 
 
 class MirrorBranch(BranchSink, MirrorSink):

@@ -62,20 +62,18 @@ class ChangelogSink(TableSink):
         """False, for the same reason."""
         return False
 
-    def _refuse_batch(self, batch: ProvenBatch) -> None:
-        """Every batch is taken."""
-
     def _columns(self, batch: ProvenBatch) -> pa.Schema:
         return batch.given_schema
 
     def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:  # noqa: ARG002
         count = table.scan(row_filter=in_batches(batch.batch_number, batch.batch_number)).count()
-        if 0 < count < part.rows:
+        given = sum(rows.num_rows for rows in part.read())
+        if 0 < count < given:
             raise TerminalError(
-                f"{self.url} holds {count} of the {part.rows} changes of batch {batch.batch_number}: delete these "
+                f"{self.url} holds {count} of the {given} changes of batch {batch.batch_number}: delete these "
                 "rows, and deliver the batch once more"
             )
-        if part.rows and not count:
+        if given and not count:
             return None
         return PartDelivery(number=part.number, rows=part.rows, documents=part.rows, repeated=part.rows)
 

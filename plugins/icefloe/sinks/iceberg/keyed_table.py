@@ -19,19 +19,19 @@ from pyiceberg.expressions import (
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.manifest import DataFile
-from pyiceberg.table import Table, Transaction
+from pyiceberg.table import Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import RemoveSnapshotRefUpdate
 
 from icefloe.changes.columns import plain_rows
 from icefloe.errors import TerminalError
-from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart, column_path, named_columns
+from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, column_path, named_columns
 from icefloe.sinks.iceberg.changelog import with_keys_of
 from icefloe.sinks.iceberg.table_sink import TableSink, append_files, delete_all, has_rows
 from icefloe.sinks.iceberg.target import LOAD_BRANCH, Token, pyiceberg_errors, ref_update
 from icefloe.sinks.iceberg.target_rows import FoundRows, TargetRows
-from icefloe.sinks.sink import PartDelivery, refuse_load, refuse_lone_replay
+from icefloe.sinks.sink import refuse_load, refuse_lone_replay
 
 _SHOWN_CHARACTERS: Final = 100
 
@@ -120,10 +120,6 @@ class KeyedTableSink(TableSink):
             )
         refuse_lone_replay(batch, is_unfit=token.last is None, place=self.url)
         return fields
-
-    def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:  # noqa: ARG002
-        """Later batches stay."""
-        return PartDelivery(number=part.number, rows=part.rows, documents=0, superseded=part.rows)
 
 
 def find_removed(

@@ -160,7 +160,6 @@ class TableSink(Sink):
         """The table after another engine wrote the batch to a branch, if one does; `OvertakenError` if main moved."""
         return table
 
-    @abstractmethod
     def _refuse_batch(self, batch: ProvenBatch) -> None:
         """Raise if the mode takes no such batch."""
 
@@ -168,9 +167,9 @@ class TableSink(Sink):
     def _columns(self, batch: ProvenBatch) -> pa.Schema:
         """The columns of the rows that a batch adds."""
 
-    @abstractmethod
-    def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:
-        """The delivery of an earlier batch that comes once more, if nothing is to be done."""
+    def _replayed(self, batch: ProvenBatch, table: Table, token: Token, part: StagedPart) -> PartDelivery | None:  # noqa: ARG002
+        """The delivery of an earlier batch that comes once more, if nothing is to be done: later ones stay."""
+        return PartDelivery(number=part.number, rows=part.rows, documents=0, superseded=part.rows)
 
     @abstractmethod
     def _stage(

@@ -56,9 +56,9 @@ class WrittenFiles:
         self._io = transaction._table.io  # noqa: SLF001
         if self._layout != layout:
             self.discard()
-            self._layout = layout
             for chunk in chunks(rows(), metadata):
                 self._files += self.write(transaction, chunk)
+            self._layout = layout
         return self._files
 
     def write(self, transaction: Transaction, rows: pa.Table) -> list[DataFile]:
@@ -88,6 +88,7 @@ class WrittenFiles:
 
     def discard(self) -> None:
         """Delete what no commit names."""
+        self._layout = None
         self._delete([file.file_path for file in self._files])
         self._files = []
         self.discard_notes()

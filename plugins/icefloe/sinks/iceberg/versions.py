@@ -52,7 +52,7 @@ class Versions:
             SeveralRowsError: that is not so.
         """
         groups = HashGroups.of(keys)
-        group = _numbers(groups, len(keys))
+        group = groups.spread(np.arange(len(groups.starts)))
         order = np.lexsort((weights, ordinals, group))
         ordinal, is_added = ordinals[order].astype(np.int64), weights[order] > 0
         is_start = np.append(True, np.diff(group[order]) != 0)[: len(order)]
@@ -94,13 +94,6 @@ class Versions:
         """All of them."""
         columns = (np.concatenate([getattr(each, field.name) for each in some]) for field in fields(cls))
         return cls(**dict(zip((field.name for field in fields(cls)), columns, strict=True)))
-
-
-def _numbers(groups: HashGroups, count: int) -> NDArray[np.int64]:
-    """The number of the group of each row."""
-    numbers = np.empty(count, np.int64)
-    numbers[groups.order] = np.repeat(np.arange(len(groups.starts)), np.diff(groups.starts, append=count))
-    return numbers
 
 
 def _equal(hashes: RowHashes, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch, column_paths, column_type
 from icefloe.sinks.events import (
     BATCH_HEADER,
+    PIPELINE_HEADER,
     SNAPSHOT_HEADER,
     EventRows,
     key_rows,
@@ -62,7 +63,7 @@ class MessageFormat:
                 changes, found = RetainedChanges(self, schema_of(number)), list(group)
                 try:
                     rows = changes.rows(found)
-                except (ArithmeticError, AttributeError, TypeError, ValueError) as cause:
+                except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as cause:
                     raise TerminalError(
                         f"batch {number} in topic {self._topic} has messages that do not have the columns of "
                         f"its schema ({one_line(cause)}): it cannot be verified"
@@ -252,4 +253,4 @@ def batch_of(message: Message) -> int:
 
 def is_change(message: Message) -> bool:
     """True for messages of this sink, except truncations."""
-    return any(name == BATCH_HEADER for name, _ in message.headers() or [])
+    return {PIPELINE_HEADER, BATCH_HEADER, SNAPSHOT_HEADER} <= {name for name, _ in message.headers() or []}

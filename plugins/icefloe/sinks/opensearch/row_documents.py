@@ -8,12 +8,7 @@ import pyarrow as pa
 from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import column_type, selected_fields
-from icefloe.sinks.json_texts import (
-    JsonForm,
-    is_binary_type,
-    parser,
-    row_texts,
-)
+from icefloe.sinks.json_texts import JsonForm, is_binary_type, parsed_rows, parser, row_texts
 from icefloe.sinks.key_changes import document_ids
 from icefloe.sinks.opensearch.cluster import Cluster, failed_copies, is_elasticsearch, missing_shards, stored_documents
 
@@ -134,8 +129,6 @@ def _of_keys(cluster: Cluster, index: str, keys: pa.RecordBatch) -> Iterator[Seq
 
 def rows_of_documents(sources: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     """Rows of these columns; a missing field is null."""
-    columns = []
-    for field in schema:
-        parse = parser(field.type, JsonForm.DOCUMENT)
-        columns.append(pa.array([parse(source.get(field.name)) for source in sources], field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    parsers = {field.name: parser(field.type, JsonForm.DOCUMENT) for field in schema}
+    rows = [{name: parse(source.get(name)) for name, parse in parsers.items()} for source in sources]
+    return parsed_rows(rows, schema)

@@ -10,7 +10,16 @@ import pyarrow.compute as pc
 from pyarrow.csv import WriteOptions, write_csv
 
 from icefloe.errors import TerminalError
-from icefloe.sinks.json_texts import TEXT, JsonForm, is_binary_type, is_text_type, json_texts, parser, value_texts
+from icefloe.sinks.json_texts import (
+    TEXT,
+    JsonForm,
+    is_binary_type,
+    is_text_type,
+    json_texts,
+    parsed_rows,
+    parser,
+    value_texts,
+)
 
 _NUL: Final = "\0"
 _JSON_NUL: Final = r"(^|[^\\])(\\\\)*\\u0000"
@@ -95,7 +104,8 @@ def read_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(values, pa.int64()).cast(pa.time64("us") if pa.types.is_time(kind) else kind)
     parse = parser(kind, JsonForm.DOCUMENT)
     if pa.types.is_nested(kind):
-        return pa.array([None if each is None else parse(json.loads(each)) for each in values], kind)
+        rows = [{"": None if each is None else parse(json.loads(each))} for each in values]
+        return parsed_rows(rows, pa.schema([("", kind)])).column(0)
     return pa.array(list(map(parse, values)) if pa.types.is_timestamp(kind) else values, kind)
 
 

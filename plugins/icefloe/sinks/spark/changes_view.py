@@ -218,7 +218,7 @@ def _texts(column: "Column", kind: pa.DataType) -> "Column":
     if pa.types.is_struct(kind):
         fields = [_texts(column.getField(each.name), each.type).alias(each.name) for each in kind]
         return sql.when(column.isNotNull(), sql.struct(*fields))
-    if pa.types.is_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return sql.transform(column, lambda each: _texts(each, kind.value_type))
     if pa.types.is_map(kind):
         pairs = pa.struct([kind.key_field, kind.item_field])

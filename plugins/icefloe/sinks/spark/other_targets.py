@@ -130,7 +130,7 @@ class DeltaSink(SourceSink):
         # A batch that begins anew is two commits, each with a version of its own.
         empties, brings = 2 * batch.batch_number, 2 * batch.batch_number + 1
         last, end = self._last_batch(view, application)
-        if last > brings and not batch.is_replay:
+        if last > brings:
             raise superseded(batch, self.url)
         # Delta would leave the statement out, too; but the look for drift would find the batch itself.
         if last == brings:
