@@ -46,6 +46,14 @@ def test_new_columns_are_those_of_the_source(table: Table) -> None:
         ("dropped", [("id", pa.int64())], {"id": 1}, {"word": 2}),
         ("dropped and added", [("id", pa.int64()), ("word", pa.int32())], {"id": 1, "word": 9},
          {"word": 5, "word_2": 2}),
+        ("dropped and added, beside one with the name it would get",
+         [("id", pa.int64()), ("word", pa.int32()), ("word_2", pa.int64()), ("WORD_2_", pa.int64())],
+         {"id": 1, "word": 9, "word_2": 10, "WORD_2_": 11}, {"word": 5, "word_2": 6, "WORD_2_": 7, "word_2__": 2}),
+        ("dropped and added, while another one gets that name", [("word_2", pa.int64()), ("word", pa.int32())],
+         {"word_2": 1, "word": 9}, {"word_2": 1, "word": 5, "word_2_": 2}),
+        ("dropped and added inside, beside one with the name it would get",
+         [("at", pa.struct([("x", pa.string()), ("x_4", pa.string())]))], {"at": 3, "at.x": 8, "at.x_4": 9},
+         {"at": 3, "at.x": 5, "at.x_4": 6, "at.x_4_": 4}),
         ("nested", [("id", pa.int64()), ("at", pa.struct([("y", pa.int64())]))], {"id": 1, "at": 3, "at.y": 4},
          {"at.y": 4}),
         ("renamed above", [("id", pa.int64()), ("to", pa.struct([("x", pa.int32()), ("z", pa.int32())]))],
@@ -93,6 +101,19 @@ def test_a_column_of_somebody_else_does_not_become_one_of_the_source(table: Tabl
     with pytest.raises(TerminalError, match=f"column {name} is there, and no batch has filled it"):
         evolve(transaction, new, {**IDS, name: 9}, fields, place="the target")
     assert 9 in evolve(transaction, new, {**IDS, name: 9}, fields, is_anew=True, place="the target")
+
+
+@pytest.mark.parametrize("name", ["word", "at.x"])
+def test_a_column_that_somebody_dropped_is_not_added_without_its_values(table: Table, name: str) -> None:
+    transaction = Transaction(table)
+    fields = evolve(transaction, BEFORE, IDS, {}, place="the target")
+    with transaction.update_schema() as update:
+        if name == "at.x":
+            update.add_column(("at", "kept"), StringType())
+        update.delete_column(name)
+    with pytest.raises(TerminalError, match=f"column {name} is no longer there, and earlier batches filled it"):
+        evolve(transaction, BEFORE, IDS, fields, place="the target")
+    assert evolve(transaction, BEFORE, IDS, fields, is_anew=True, place="the target").keys() >= {*IDS.values()}
 
 
 def test_names_with_dots_stay_as_they_are(table: Table) -> None:

@@ -1,6 +1,6 @@
 """Columns of a target that follow the columns of the source: by field id where ids are known, never by name alone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 
 import pyarrow as pa
@@ -32,7 +32,8 @@ def evolve(
     a column with a wider type                    gets the wider type
     a renamed column                              gets the new name, also in another case
     a dropped column                              stays, and is null from now on
-    a new column with the name of a dropped one   is added; the old one is called ``<name>_<its field id>`` now
+    a new column with the name of a dropped one   is added; the old one is called ``<name>_<its field id>`` now,
+                                                  with further ``_`` if there is such a column, too
     ============================================  ==========================================================
 
     Args:
@@ -56,7 +57,10 @@ def evolve(
         if is_anew and (aside := _unlike(schema, columns)):
             with transaction.update_schema() as update:
                 for each in aside:
-                    update.rename_column(each.name, f"{each.name}_{each.field_id}")
+                    update.rename_column(each.name, _aside(each, {*schema.column_names, *columns.names}))
+        if gone := [] if is_anew else [name for name, source in field_ids.items() if _is_gone(source, fields, schema)]:
+            # Added anew it would be null in rows that no batch touches.
+            raise ValueError(f"column {gone[0]} is no longer there, and earlier batches filled it")
         there = _ids(schema, field_ids) if fields and not is_anew else {}
         if own := [each for source, each in there.items() if source not in fields and each not in fields.values()]:
             # Of rows that no batch touches it would have values that the source does not have.
@@ -83,13 +87,26 @@ def _renames(
         # A name may have dots itself: only the names around it say where it begins.
         name = present.get(each.field_id, f"{now}{each.name}").removeprefix(now)
         if is_dropped and f"{now}{name}" in field_ids:
-            name = f"{name}_{each.field_id}"
+            taken = {name.removeprefix(now) for name in field_ids if name.startswith(now)}
+            name = _aside(each, taken.union(other.name for other in struct.fields))
         if name != each.name:
             yield f"{before}{each.name}", name
         inner, steps = _inside(each.field_type)
         if inner is not None:
             ends = {"before": f"{before}{each.name}.{steps}", "now": f"{now}{name}.{steps}"}
             yield from _renames(inner, field_ids, fields, **ends)
+
+
+def _aside(column: NestedField, taken: Set[str]) -> str:
+    """A name for a column whose own one is needed; names of Spark are equal in any case."""
+    name, there = f"{column.name}_{column.field_id}", {each.lower() for each in taken}
+    while name.lower() in there:
+        name += "_"
+    return name
+
+
+def _is_gone(source: int, fields: Mapping[int, int], schema: Schema) -> bool:
+    return source in fields and fields[source] not in schema.field_ids
 
 
 def _inside(kind: IcebergType) -> tuple[StructType | None, str]:
