@@ -4,6 +4,7 @@ import zlib
 
 import pyarrow as pa
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from icefloe.errors import (
     IcefloeError,
@@ -91,6 +92,20 @@ def test_a_file_of_the_table_is_not_called_damaged_for_lack_of_memory() -> None:
 def test_a_manifest_is_not_called_damaged_for_lack_of_memory():
     with pytest.raises(MemoryError), reading_metadata("db.t", "manifest", "s3://b/m.avro"), decoding():
         raise zlib.error("Error -4 while decompressing data")
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind", "said"),
+    [
+        (EndpointConnectionError(endpoint_url="https://s3"), TransientError, "cannot read the manifest of table db.t"),
+        (ModuleNotFoundError("No module named 'adlfs'"), TerminalError, "install the package for this storage"),
+        (ValueError("no Avro"), TerminalError, "is damaged or of an unknown format"),
+    ],
+    ids=["a client of fsspec", "a package that is missing", "damage"],
+)
+def test_a_manifest_that_cannot_be_read_says_why(cause, kind, said):
+    with pytest.raises(kind, match=said), reading_metadata("db.t", "manifest", "s3://b/m.avro"):
+        raise cause
 
 
 def test_a_codec_without_memory_is_no_full_disk():

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import certifi
 import pyarrow as pa
 import pytest
+from botocore.exceptions import EndpointConnectionError
 from pyiceberg.catalog.rest.auth import AUTH_MANAGER, BasicAuthManager
 from pyiceberg.io.fsspec import FsspecFileIO, S3V4RestSigner
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -59,6 +60,7 @@ def test_an_implementation_that_cannot_be_loaded_is_an_error_without_any_propert
         ("/d/f", OSError("Corrupt snappy compressed data."), TerminalError),
         ("/d/f", OSError(errno.EIO, "Input/output error"), TransientError),
         ("s3://b/f", OSError("AWS Error NETWORK_CONNECTION during GetObject"), TransientError),
+        ("s3://b/f", EndpointConnectionError(endpoint_url="https://s3"), TransientError),
     ],
     ids=str,
 )

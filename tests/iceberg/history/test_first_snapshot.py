@@ -70,6 +70,20 @@ def test_the_snapshot_current_at_a_time_follows_the_log_from_the_very_millisecon
         snapshot_at(table, NOON.replace(tzinfo=None))
 
 
+def test_if_clocks_went_back_the_last_entry_that_is_not_later_counts(tmp_path: Path) -> None:
+    table, ids = logged(tmp_path, 0, 1, 2)
+    back = table.metadata.snapshot_log[2].model_copy(
+        update={"timestamp_ms": table.metadata.snapshot_log[1].timestamp_ms - 600_000}
+    )
+    edit_metadata(table, snapshot_log=[*table.metadata.snapshot_log[:2], back])
+    found = [snapshot_at(table, NOON + timedelta(minutes=at)) for at in (49, 50, 55, 60, 90)]
+    assert found == [ids[0], ids[2], ids[2], ids[2], ids[2]]
+    assert found == [
+        table.snapshot_as_of_timestamp(int((NOON + timedelta(minutes=at)).timestamp() * 1000)).snapshot_id
+        for at in (49, 50, 55, 60, 90)
+    ]
+
+
 def test_on_a_tag_and_another_branch_the_times_of_the_lineage_count(tmp_path: Path) -> None:
     table, ids = logged(tmp_path, 0, 1, 2)
     table.manage_snapshots().create_tag(ids[1], "v1").create_branch(ids[0], "audit").commit()

@@ -148,7 +148,7 @@ def found_in(path: Path, spec: PartitionSpec, source: PrimitiveType, *values: tu
     )  # fmt: skip
     schema = record(("status", "int", 0), ("snapshot_id", ["null", "long"], 1), ("data_file", file, 2))
     row = tuple((0, None) if form is None else (1, form[1]) for form, _ in values)
-    write_avro(path, schema, [(1, (1, 7), (2, "f", "PARQUET", row, 1, 1))])
+    write_avro(path, schema, [(1, (1, 7), (1, "f", "PARQUET", row, 1, 1))])
     raw = list(read_manifest_entries(local_io(), str(path)))
     types = partition_types({0: spec}, [Schema(optional("c", source))])[0]
     [data], [deletes] = data_entries(MANIFEST, raw, spec, types), delete_entries(MANIFEST, raw, spec, types)

@@ -111,6 +111,23 @@ def test_delete_files_keep_the_values_that_decide_where_they_apply(tmp_path: Pat
     assert found[2].is_unpartitioned
 
 
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [({"f134": 2}, "equality delete file d names no column"),
+     ({"f134": 2, "f135": []}, "equality delete file d names no column"),
+     ({"f134": 1, "f101": "PUFFIN", "f144": 4, "f145": 50}, "deletion vector d names no data file")],
+    ids=["without columns", "with no column", "without a data file"],
+)  # fmt: skip
+def test_a_delete_file_that_does_not_say_what_it_deletes_is_damaged(
+    tmp_path: Path, facts: dict[str, Any], said: str
+) -> None:
+    entries = [{0: 1, 1: 77, 3: 1, 4: 1, 2: file("d", 2, **facts)}]
+    table = v3_table(tmp_path, holds_deletes=True, first_row_id=None, entries=entries)
+    reader = LoadedTable(table).manifests
+    with pytest.raises(TerminalError, match=said):
+        reader.delete_entries(head_manifest(table, reader))
+
+
 def test_a_file_with_key_metadata_is_refused_by_its_name(tmp_path: Path) -> None:
     entries = [
         {0: 1, 1: 77, 2: file(name, 10, f131=key)} for name, key in (("a", b""), ("b", None), ("secret", b"key"))

@@ -214,6 +214,18 @@ def test_columns_of_a_killed_try_are_known_and_those_of_somebody_else_are_not(la
         lake.deliver(history.change({3: {"word": "c", "number": 3, "ours": "x", "theirs": "y"}}))
 
 
+def test_a_foreign_commit_before_a_column_gets_its_new_name_costs_a_try(lake: Lake) -> None:
+    history = StagedHistory()
+    lake.deliver(*history.load({1: {"word": "a"}}))
+    renamed = [column.with_name(column.name.replace("word", "phrase")) for column in history.schema]
+    history.evolve(pa.schema(renamed), renamed={"phrase": "word"})
+    foreign = pa.Table.from_pylist([{"id": 77}], lake.table.schema().as_arrow())
+    lake.between.append(lambda: lake.table.append(foreign))
+    lake.deliver(history.change({2: {"phrase": "b", "number": 2}}))
+    rows = lake.table.scan().to_arrow().to_pylist()
+    assert {row["id"]: row["phrase"] for row in rows} == {1: "a", 2: "b", 77: None}
+
+
 class Stated(ByPyIceberg, StatementBranch):
     pass
 

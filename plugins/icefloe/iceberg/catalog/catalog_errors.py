@@ -13,8 +13,8 @@ from pyiceberg.exceptions import DynamoDbError
 from pyiceberg.io import InputFile
 from pyiceberg.serializers import Compressor
 
-from icefloe.errors import IcefloeError, TerminalError, TransientError, lack_of_memory_named, one_line
-from icefloe.iceberg.catalog.file_io import FileGoneError, stored_bytes
+from icefloe.errors import IcefloeError, TerminalError, TransientError, lack_of_memory_named
+from icefloe.iceberg.catalog.file_io import FileGoneError, is_of_storage, stored_bytes
 from icefloe.iceberg.unreadable import UndecodableError
 from icefloe.redacted_output import raise_outgoing
 from icefloe.redaction.hidden import redacted_foreign
@@ -25,6 +25,9 @@ __all__ = ["catalog_errors", "decoded_metadata", "reading_metadata"]
 
 # By name, because clients of catalogs are optional packages, and some of them take a while to import.
 _TRANSIENT: Final = frozenset({
+    "azure.core.exceptions.ServiceRequestError", "azure.core.exceptions.ServiceResponseError",
+    "google.api_core.exceptions.RetryError", "google.api_core.exceptions.ServerError",
+    "google.api_core.exceptions.TooManyRequests", "google.auth.exceptions.TransportError",
     "pyiceberg.exceptions.DynamoDbError", "pyiceberg.exceptions.ServerError",
     "pyiceberg.exceptions.ServiceUnavailableError", "pyiceberg.exceptions.TooManyRequestsError",
     "pyiceberg.exceptions.WaitingForLockException",
@@ -34,6 +37,8 @@ _TRANSIENT: Final = frozenset({
 })  # fmt: skip
 _BY_AWS: Final = frozenset({"botocore.exceptions.BotoCoreError", "botocore.exceptions.ClientError"})
 _TERMINAL: Final = _BY_AWS | {
+    "azure.core.exceptions.AzureError", "google.api_core.exceptions.GoogleAPIError",
+    "google.auth.exceptions.GoogleAuthError",
     "builtins.AttributeError", "builtins.ImportError", "builtins.LookupError", "builtins.NotImplementedError",
     "builtins.TypeError", "builtins.ValueError", "pyiceberg.exceptions.NoSuchPropertyException",
     "pyiceberg.exceptions.NotInstalledError", "pyiceberg.exceptions.RESTError", "pyiceberg.exceptions.ValidationError",
@@ -188,9 +193,16 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
         raise FileGoneError(
             f"the {what} of table {table_name} is missing: {path}; it was deleted, although the table still names it"
         ) from cause
-    except OSError as cause:
-        raise TransientError(f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}") from cause
-    except _DAMAGE as cause:
+    except ImportError as cause:
+        raise TerminalError(
+            f"the {what} of table {table_name}, {path}, cannot be opened ({_shortly(cause)}): install the package for "
+            "this storage, or set py-io-impl of the catalog"
+        ) from cause
+    except Exception as cause:
+        if is_of_storage(cause):
+            raise TransientError(f"cannot read the {what} of table {table_name}, {path}: {_shortly(cause)}") from cause
+        if not isinstance(cause, _DAMAGE):
+            raise
         raise TerminalError(
             f"the {what} of table {table_name} is damaged or of an unknown format: {path} ({_shortly(cause)})"
         ) from cause

@@ -33,6 +33,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 
+_CLIENTS: Final = frozenset({"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google"})
 _AUTH_MANAGER: Final = "auth.manager"
 """The object that gets the tokens of a REST catalog; the module of its name takes 0.4 s to import."""
 _OF_FILES: Final = re.compile(
@@ -181,14 +182,21 @@ def reading_data_file(path: str, *, table: str, noun: str = "data file") -> Iter
         raise encrypted_file(path, noun=noun) from cause
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UndecodableError, UnicodeDecodeError) as cause:
         raise _damaged(path, table, noun, cause) from cause
-    except OSError as cause:
+    except Exception as cause:
+        if not is_of_storage(cause):
+            raise
         # Arrow has one type for undecodable bytes and for unreachable storage; a local disk that fails sets errno.
-        if (is_local(path) and cause.errno is None) or _WRONG_CHECKSUM in str(cause):
+        if (is_local(path) and getattr(cause, "errno", None) is None) or _WRONG_CHECKSUM in str(cause):
             raise _damaged(path, table, noun, cause) from cause
         raise FileUnansweredError(
             f"{noun} {path} of table {table} could not be read: {one_line(cause)}; the storage may be back at "
             "the next try"
         ) from cause
+
+
+def is_of_storage(cause: Exception) -> bool:
+    """True for an OSError, and for an error of a client beneath fsspec, which hands on what is none."""
+    return isinstance(cause, OSError) or type(cause).__module__.partition(".")[0] in _CLIENTS
 
 
 def _damaged(path: str, table: str, noun: str, cause: Exception) -> TerminalError:

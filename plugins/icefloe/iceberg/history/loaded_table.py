@@ -2,7 +2,6 @@
 
 import json
 import logging
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -214,7 +213,8 @@ class LoadedTable:
             raise ValueError(f"a time of the table's history needs an offset, found {timestamp.isoformat()}")
         moves = _moves(self.history, branch)
         timestamp_ms = (timestamp - _EPOCH) // timedelta(milliseconds=1)
-        position = bisect_right([move.timestamp_ms for move in moves], timestamp_ms)
+        # As PyIceberg, and Iceberg's Java up to 1.11: the last entry of those that are not later. Clocks may go back.
+        position = max((place for place, move in enumerate(moves, 1) if move.timestamp_ms <= timestamp_ms), default=0)
         if position < len(moves):
             _check_gap(self.history, self.manifests, moves[:position], moves[position], timestamp)
         return self.history.snapshot(moves[position - 1].snapshot_id).snapshot_id if position else None

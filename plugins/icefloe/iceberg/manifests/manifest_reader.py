@@ -286,6 +286,8 @@ def delete_entries(
             )
         if file[_FILE_FORMAT].upper() == "PUFFIN" and file[_REFERENCED_DATA_FILE] is None:
             raise UndecodableError(f"deletion vector {file[_FILE_PATH]} names no data file there")
+        if file[_CONTENT] == FileContent.EQUALITY_DELETES and not file[_EQUALITY_IDS]:
+            raise UndecodableError(f"equality delete file {file[_FILE_PATH]} names no column there")
         of_entry, of_file = _facts(manifest, raw, spec, types)
         yield DeleteEntry(
             **of_entry,

@@ -190,9 +190,11 @@ class TargetTable:
             self._ask(f"commit to table {self._name}", publish)
         except (CommitFailedException, IcefloeError, NoSuchTableError) as cause:
             now = self._after(cause)
-            # A client may have sent it twice, and the first one landed. A snapshot of a branch was there before.
-            tokens = [each.updates.get(TOKEN) for each in updates if isinstance(each, SetPropertiesUpdate)]
-            if any(each.snapshot_id in ours for each in now.metadata.snapshots) or _token_text(now) in tokens:
+            # A client may have sent it twice, and the first one landed. A snapshot of a branch was there before, and so
+            # may be the token.
+            tokens = {each.updates.get(TOKEN) for each in updates if isinstance(each, SetPropertiesUpdate)}
+            is_there = _token_text(now) in tokens - {_token_text(table)}
+            if is_there or any(each.snapshot_id in ours for each in now.metadata.snapshots):
                 return
             if isinstance(cause, TransientError):
                 raise self._unknown() from cause
