@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from icefloe.errors import TransientError
 from icefloe.shuffle.block_file import SpilledRows
+from support.missing import require_linux
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("word", pa.string())])
 
@@ -42,6 +43,15 @@ def test_rows_on_disk_have_no_name_that_a_killed_process_could_leave(
     with SpilledRows(SCHEMA, 1, memory_bytes=0) as spilled:
         spilled.add(numbered(0, 100), np.zeros(100, np.int32))
         assert not [*tmp_path.iterdir()]
+
+
+def test_a_disk_that_stays_full_is_named_when_its_file_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_linux()
+    full = Path("/dev/full").open("w+b")  # noqa: SIM115 - closed with the rows
+    monkeypatch.setattr("icefloe.shuffle.block_file.tempfile.TemporaryFile", lambda **_: full)
+    spilled = SpilledRows(SCHEMA, 1, memory_bytes=0)
+    with pytest.raises(TransientError, match=r"cannot be kept on local disk: .*No space left on device"), spilled:
+        spilled.add(numbered(0, 100), np.zeros(100, np.int32))
 
 
 def test_a_disk_that_is_gone_may_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

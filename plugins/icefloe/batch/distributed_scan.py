@@ -35,7 +35,7 @@ from icefloe.iceberg.catalog.file_io import FileIO
 from icefloe.shuffle.block_file import SpilledRows
 from icefloe.shuffle.blocks import BlockRows, HashRows
 from icefloe.shuffle.coalesce import CoalescePlan
-from icefloe.storage.local_folders import task_folder
+from icefloe.storage.local_folders import on_local_disk, scratch_file, task_folder
 from icefloe.storage.location import open_store
 
 MEMORY_BYTES: Final = 2**30
@@ -130,9 +130,10 @@ class DistributedScan:
         ranges = CoalescePlan.of(each, num_partitions=plan.num_partitions, target_size_bytes=1, min_ranges=1)
         with self._folder() as (folder, path):
             for recipient, extents, _ in received(batches, path, mappers=plan.num_map_tasks):
-                with found_moves(folder, extents, ranges) as found, (path / "moves").open("w+b") as file:
-                    headers = move_headers(found, file)
-                    file.seek(0)
+                with found_moves(folder, extents, ranges) as found, scratch_file((path / "moves").open("w+b")) as file:
+                    with on_local_disk(f"the moves of a task cannot be kept in {path}"):
+                        headers = move_headers(found, file)
+                        file.seek(0)
                     yield from sent(plan.num_map_tasks + recipient - plan.num_partitions, file, headers)
 
     @contextmanager

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import TransientError
 from icefloe.shuffle.blocks import compress_block, decompress_block, order_by_reduce_id, record_batches, split_batch
-from icefloe.storage.local_folders import local_folders, on_local_disk
+from icefloe.storage.local_folders import local_folders, on_local_disk, scratch_file
 
 __all__ = ["SpilledRows"]
 
@@ -153,11 +153,12 @@ class SpilledRows(ExitStack):
         with on_local_disk(_CANNOT_KEEP):
             if len(self._files) < len(self._folders):
                 file = tempfile.TemporaryFile(dir=self._folders[len(self._files)])  # noqa: SIM115 - the stack closes it
-                self._files.append(cast("BinaryIO", self.enter_context(file)))
+                self._files.append(self.enter_context(scratch_file(cast("BinaryIO", file))))
             run_file = self._files[len(self._runs) % len(self._files)]
             start = run_file.seek(0, 2)
             writer = BlockFileWriter(run_file, self._num_parts, is_spill=True)
             write_rows(writer, rows, parts, self._num_parts)
+            run_file.flush()
         blocks = writer.finish()
         self._runs.append((run_file, start, blocks))
         self.content_bytes += blocks.content_bytes

@@ -234,8 +234,8 @@ class MapOutputLog:
         missing = [map_id for map_id, state in zip(map_ids, states, strict=True) if state.record is None]
         if missing:
             raise MissingMapOutputError(
-                f"{len(missing)} of {len(states)} map tasks have no valid output (the first: {missing[0]}); run "
-                "shuffle_write again, it redoes only those", map_ids=tuple(missing),
+                f"{len(missing)} of {len(states)} map tasks have no valid output (the first: {missing[0]})",
+                map_ids=tuple(missing),
             )  # fmt: skip
         return [state.record for state in states if state.record is not None]
 

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from icefloe.batch.context.batch_folder import UnfinishedTasksError
 from icefloe.batch.reduce.coalesce_map_outputs import load_coalesce_plan
 from icefloe.documents import dump_document
 from icefloe.errors import TerminalError
 from icefloe.flow import Phase
-from icefloe.shuffle.committed_output import MissingMapOutputError
 from support.pipelines.workshop import OpenBatch, Workshop
 
 
@@ -19,10 +19,12 @@ def test_a_map_task_without_output_is_never_taken_for_an_empty_one(batch: OpenBa
     batch.run(Phase.SHUFFLE_WRITE)
     batch.store.delete(["1.0"])
     sentence = (
-        rf"^1 of {batch.plan.num_map_tasks} map tasks have no valid output \(the first: 1\); run shuffle_write again"
+        rf"^1 of {batch.plan.num_map_tasks} map tasks have no valid output \(the first: 1\); run again, or in Airflow "
+        "clear shuffle_write and its downstream tasks: only those map tasks run again$"
     )
-    with pytest.raises(MissingMapOutputError, match=sentence):
+    with pytest.raises(UnfinishedTasksError, match=sentence) as refused:
         batch.coalesce()
+    assert refused.value.phase is Phase.SHUFFLE_WRITE
 
 
 def test_ranges_never_change_once_they_are_made(batch: OpenBatch, workshop: Workshop) -> None:

@@ -1,9 +1,12 @@
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import LongType, StringType
 
+from icefloe.batch.verify.table_state import committed_batches
 from icefloe.batch.verify.verify_batches import VerifyReport, verify_batches
 from icefloe.errors import TerminalError
 from support.pipelines.workshop import Workshop
@@ -43,6 +46,20 @@ def part(workshop: Workshop, batch: int) -> pa.Table:
 
 def test_the_delivered_changes_lead_to_the_table(delivered: Workshop) -> None:
     assert verified(delivered) == VerifyReport(batches=3, changes=42 + 6 + 2, rows=42, differing_rows=0, sentences=())
+
+
+def test_a_batch_that_is_delivered_after_the_table_was_loaded_is_replayed(
+    delivered: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = delivered.session()
+
+    def overtaken(*given: Any) -> Any:
+        delivered.append([200])
+        delivered.deliver()
+        return committed_batches(*given)
+
+    monkeypatch.setattr("icefloe.batch.verify.verify_batches.committed_batches", overtaken)
+    assert verify_batches(session).is_equal
 
 
 @pytest.mark.parametrize("rows_per_slice", [1 << 24, 50, 10])

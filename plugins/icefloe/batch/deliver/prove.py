@@ -23,7 +23,7 @@ from icefloe.batch.staged_changes import RangeResult
 from icefloe.changes.columns import ChangeColumns, ChangeType
 from icefloe.checkpoint.records import OffsetRecord
 from icefloe.documents import digest_of, dump_document
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, TransientError
 from icefloe.flow import FlowTask, Phase, Route
 from icefloe.iceberg.schemas.table_schema import TableSchema
 from icefloe.iceberg.step import StepKind
@@ -34,6 +34,7 @@ from icefloe.shuffle.index_file import OrdinalSums
 from icefloe.sinks.batch_to_deliver import Origin, ProvenBatch, StagedPart
 from icefloe.sinks.change_files import ChangeFiles
 from icefloe.sinks.manifest import BatchSummary, CommitMessage, DamagedPartsError, Manifest, Part
+from icefloe.storage.store import KeyMissingError
 
 __all__ = ["OutputMode", "proven_batch", "staged_parts"]
 
@@ -259,9 +260,13 @@ def staged_parts(sink: ChangeFiles, manifest: Manifest, *, memory_bytes: int) ->
 
 
 def _read(files: ChangeFiles, batch_number: int, part: Part, bound: RowLimit) -> Iterator[pa.RecordBatch]:
-    for rows in files.read_part(batch_number, part):
-        bound.check(rows, place=f"{part.names[0]} of batch {batch_number}")
-        yield rows
+    try:
+        for rows in files.read_part(batch_number, part):
+            bound.check(rows, place=f"{part.names[0]} of batch {batch_number}")
+            yield rows
+    except KeyMissingError as error:
+        # Whoever tries again finds that before it reads, and has it written once more if the batch is open.
+        raise TransientError(f"{error.sentence}, which batch {batch_number} has staged: run again") from error
 
 
 def staging_phase(plan: Plan) -> Phase:

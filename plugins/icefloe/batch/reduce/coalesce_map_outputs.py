@@ -12,6 +12,7 @@ from icefloe.batch.context.batch_folder import (
     BatchFileMissingError,
     BatchFolder,
     MapInputs,
+    UnfinishedTasksError,
     find_batch_document,
     says_remedy,
 )
@@ -19,6 +20,7 @@ from icefloe.batch.map.write_map_output import write_map_output
 from icefloe.batch.phase_record import PhaseTally
 from icefloe.batch.plan_document import COALESCE_PLAN, extents_key
 from icefloe.errors import IcefloeError, TerminalError, TransientError
+from icefloe.flow import Phase
 from icefloe.shuffle.blocks import BlockRows
 from icefloe.shuffle.coalesce import CoalescePlan
 from icefloe.shuffle.committed_output import CorruptMapOutputError, MapOutputRecord, MissingMapOutputError
@@ -231,7 +233,7 @@ def coalesce_map_outputs(
     A damaged map output is made again here: ranges planned without it could skip its rows.
 
     Raises:
-        MissingMapOutputError: a planned map task has no valid output.
+        UnfinishedTasksError: a planned map task has no valid output.
     """
     folder, plan = inputs.folder, inputs.folder.plan
 
@@ -254,7 +256,9 @@ def coalesce_map_outputs(
             blocks.write(folder.store, extents_key(blocks.epoch), created.all_ranges)
     except MissingMapOutputError as error:
         tally.record.map_outputs_missing += len(error.map_ids)
-        raise
+        raise UnfinishedTasksError.at(
+            Phase.SHUFFLE_WRITE, error.sentence, then="only those map tasks run again"
+        ) from error
     logger.info("batch %d: %d ranges of %d partitions", plan.batch_number, len(created.ranges), plan.num_partitions)
     return Coalesced(plan=created, epoch=blocks.epoch)
 

@@ -171,6 +171,8 @@ def verify_batches(session: PipelineSession, *, rows_per_slice: int = _ROWS_PER_
     if recorded is not None:
         refuse_other_meaning(session, recorded)
     batches = since_last_load(committed_batches(session), or_move=True)
+    # These may have been delivered after the table was loaded.
+    session = session.with_fresh_table()
     for each in batches:
         session.table.history.require_same(each.end.snapshot)
     if batches and batches[0].steps == 0 and batches[0].after_snapshot_id is None:
