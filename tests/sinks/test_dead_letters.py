@@ -49,3 +49,21 @@ def test_a_folder_stays_with_its_sink_while_the_cluster_does_not_say_its_id(fold
     folder.claim(OURS, "flights", None)
     with pytest.raises(TerminalError, match="for index others"):
         folder.claim(OURS, "others", None)
+
+
+@pytest.mark.parametrize("edited", [b"{", b"7", b'{"id": "1"}', b'{"no": "letter"}', b"\xff", b"\xef\xbb\xbf{}"])
+def test_a_line_that_somebody_edited_is_named_with_its_file(
+    folder: DeadLetterFolder, tmp_path: Path, edited: bytes
+) -> None:
+    folder.put(0, 0, [LETTER])
+    file = tmp_path / "dead/batch=0/part-00000.jsonl"
+    file.write_bytes(file.read_bytes() + b"\r\n" + edited)
+    with pytest.raises(TerminalError, match=r"^line 3 of file:.*/dead/batch=0/part-00000\.jsonl is no dead letter "):
+        folder.counts()
+
+
+def test_blank_lines_are_no_letters(folder: DeadLetterFolder, tmp_path: Path) -> None:
+    folder.put(0, 0, [LETTER])
+    file = tmp_path / "dead/batch=0/part-00000.jsonl"
+    file.write_bytes(b" \r\n" + file.read_bytes().replace(b"\n", b"\r\n"))
+    assert list(folder.letters()) == [(0, LETTER)]

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from icefloe.documents import Document
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import Origin
 from icefloe.sinks.manifest import claim_path, load_claim
-from icefloe.storage.store import Store
+from icefloe.storage.store import Store, join_url
 
 _NAMED = 3
 _LIMIT = 1_000
@@ -89,9 +89,11 @@ class DeadLetterFolder:
         """The letters of one batch or of all, each with the number of its batch, by part."""
         for batch, number in sorted(self._files("" if batch_number is None else f"batch={batch_number}")):
             # None if another process just sent the last.
-            found = self._store.find(_key(batch, number)) or b""
+            found = self._store.find(key := _key(batch, number)) or b""
             # Not splitlines(): a document may have other separators of lines inside.
-            yield from ((batch, DeadLetter(**json.loads(line))) for line in found.decode().split("\n") if line)
+            for place, line in enumerate(found.split(b"\n"), 1):
+                if line.strip():
+                    yield batch, _letter(line, f"line {place} of {join_url(self._store.url, key)}")
 
     def discard_before(self, batch_number: int) -> None:
         """Forget letters of earlier batches, whose rows a whole load has brought."""
@@ -101,6 +103,14 @@ class DeadLetterFolder:
         for each in self._store.list(folder):
             if found := _FILE.fullmatch(each.key):
                 yield int(found[1]), int(found[2])
+
+
+def _letter(line: bytes, place: str) -> DeadLetter:
+    # People delete lines, as docs/sinks/opensearch.md says.
+    try:
+        return DeadLetter(**json.loads(line))
+    except (RecursionError, TypeError, ValueError) as cause:
+        raise TerminalError(f"{place} is no dead letter ({one_line(cause)}): correct or delete the line") from cause
 
 
 def _key(batch_number: int, part_number: int) -> str:

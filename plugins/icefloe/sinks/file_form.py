@@ -19,7 +19,7 @@ from icefloe.errors import TerminalError, one_line
 from icefloe.sinks.batch_to_deliver import ProvenBatch
 from icefloe.sinks.events import EventRows, event_rows, operations, source_rows, source_schema
 from icefloe.sinks.hive_folders import Run, hive_runs
-from icefloe.sinks.json_texts import JsonForm, parsed_rows, parser, row_texts
+from icefloe.sinks.json_texts import UNREADABLE, JsonForm, parsed_rows, parser, row_texts
 from icefloe.sinks.parquet_files import holds_same_rows, read_parquet, row_slices, write_parquet_files
 from icefloe.storage.local_folders import on_local_disk
 from icefloe.storage.store import KeyMissingError, Store, join_url
@@ -194,7 +194,7 @@ class FileForm(Document):
             *lines, rest = (rest + piece).split(b"\n")
             try:
                 rows = parsed_rows([parse(json.loads(line)) for line in lines if line], schema)
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as cause:
+            except UNREADABLE as cause:
                 raise TerminalError(f"{join_url(store.url, key)} is damaged ({one_line(cause)}): restore it") from cause
             yield rows
 

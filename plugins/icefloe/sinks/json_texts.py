@@ -2,8 +2,10 @@
 
 import json
 import re
+import struct
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
@@ -14,12 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.errors import TerminalError
+from icefloe.errors import TerminalError, one_line
 
 TEXT: Final = pa.large_string()
 _NULL: Final = pa.scalar("null", TEXT)
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 _CONTROL: Final = r"[\x00-\x1f]"
+UNREADABLE: Final = (
+    ArithmeticError, AttributeError, EOFError, LookupError, RecursionError, struct.error, TypeError, ValueError,
+)  # fmt: skip
+"""What JSON, Avro, parsers and Arrow raise at content that somebody else has edited."""
 
 
 class JsonForm(Enum):
@@ -137,6 +143,18 @@ def parsed_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Reco
         pa.array([row.get(each.name) for row in rows], storage_type(each.type)).cast(each.type) for each in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@contextmanager
+def reading(column: str) -> Iterator[None]:
+    """Names the column of a value that its type does not have, which somebody else wrote."""
+    try:
+        yield
+    except UNREADABLE as cause:
+        raise TerminalError(
+            f"{column} has a value that its type does not have ({one_line(cause)}): correct it, or load the table "
+            "again with icefloe reset"
+        ) from cause
 
 
 def map_entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array, NDArray[np.int64]]:

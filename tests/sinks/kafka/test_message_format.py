@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.changes.columns import ChangeColumns
+from icefloe.errors import TerminalError
 from icefloe.sinks.events import event_rows, fixed_types
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.message_format import Encoder, MessageFormat, RetainedChanges
@@ -57,6 +58,14 @@ class Foreign(Sent):
 
     def headers(self):
         return [("batch", b"nightly-7"), ("source", b"billing")]
+
+
+@dataclass
+class Misnumbered(Sent):
+    """A message with the headers of the sink, in which somebody wrote another batch."""
+
+    def headers(self):
+        return [("pipeline", b"it"), ("batch", b"nightly-7"), ("snapshot_id", b"7")]
 
 
 def format_of(**options):
@@ -142,10 +151,26 @@ def test_keys_are_found_by_their_rows(name) -> None:
 
 def test_messages_of_other_programs_are_no_changes() -> None:
     format_ = format_of()
-    messages = [Foreign(b'{"id":1}', b'{"n":2}'), *sent_by(format_, STAGED), Foreign(None, None)]
-    assert format_.key(messages[0]) is None
+    messages = [
+        Foreign(b'{"id":1}', b'{"n":2}'),
+        Misnumbered(b"{", b"{"),
+        *sent_by(format_, STAGED),
+        Foreign(None, None),
+    ]
+    assert [format_.key(each) for each in messages[:2]] == [None, None]
     [found] = format_.changes_as_written(messages, lambda _number: STAGED.schema, first_batch=0)
     assert found.equals(STAGED.rows_of(0))
+
+
+@pytest.mark.parametrize("cut", [b"", b"\0", b"{", b"\0\0\0\0\1", b"\0\0\0\0\1\0\0\0\0\2\2"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_message_that_was_cut_is_named_with_its_batch(name, cut) -> None:
+    format_ = format_of(**FORMATS[name])
+    sent_by(format_, STAGED)
+    with pytest.raises(TerminalError, match=r"^batch 7 in topic flights has messages that "):
+        list(format_.changes_as_written([Sent(cut, cut)], lambda _number: STAGED.schema, first_batch=0))
+    with pytest.raises(TerminalError, match=r"^batch 7 in topic flights has messages that "):
+        format_.key(Sent(cut[:5], None))
 
 
 ONE = Decimal("1.00")

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.kafka.kafka_clients import FencedError, KafkaRequest, refusals_of
-from icefloe.sinks.kafka.topics import Topic, lacks_oldest, offsets, retained_messages
+from icefloe.sinks.kafka.topics import Topic, lacks_oldest, may_be_compacted, most_bytes, offsets, retained_messages
 
 Answers: TypeAlias = Callable[[TopicPartition], int | KafkaError]
 TOPIC = Topic(name="flights", id="1", partitions=1)
@@ -85,3 +85,11 @@ def test_retention_has_deleted_messages_behind_the_start_of_the_load(
     firsts: tuple[int, int], starts: tuple[int, ...], lacks: bool
 ) -> None:
     assert lacks_oldest(clients(lambda place: firsts[place.partition]), TWO, starts) is lacks
+
+
+@pytest.mark.parametrize("listed", [{}, {"max.message.bytes": None, "cleanup.policy": None}])
+def test_settings_that_a_broker_does_not_list_are_unknown(listed: dict[str, str | None]) -> None:
+    asked, answer = clients(lambda _: 7), Future[Any]()
+    answer.set_result({name: SimpleNamespace(value=value) for name, value in listed.items()})
+    asked.admin.describe_configs = lambda resources, **_: dict.fromkeys(resources, answer)
+    assert (most_bytes(asked, "flights"), may_be_compacted(asked, "flights")) == (2**20, True)

@@ -67,17 +67,29 @@ def test_a_row_of_every_type_is_this_document() -> None:
 def test_rows_come_back_from_their_documents(start: int) -> None:
     rows = batch(ROW, {}, {"list": [], "map": [], "text": "", "double": float("inf"), "float": 0.1}).slice(start)
     found = [json.loads(each) for each in documents(rows).to_pylist()]
-    assert rows_of_documents(found, SCHEMA).to_pylist() == rows.to_pylist()
+    assert rows_of_documents(found, SCHEMA, index="flights").to_pylist() == rows.to_pylist()
 
 
 def test_uuids_inside_of_other_values_come_back() -> None:
     text = "00000000-0000-0000-0000-000000000005"
     inner = pa.struct([("u", pa.uuid())])
     schema = pa.schema([("at", inner), ("all", pa.large_list(inner)), ("by", pa.map_(pa.string(), pa.uuid()))])
-    found = rows_of_documents([{"at": {"u": text}, "all": [{"u": text}], "by": [{"key": "k", "value": text}]}], schema)
+    source = {"at": {"u": text}, "all": [{"u": text}], "by": [{"key": "k", "value": text}]}
+    found = rows_of_documents([source], schema, index="flights")
     assert [json.loads(each) for each in documents(found).to_pylist()] == [
         {"at": {"u": text}, "all": [{"u": text}], "by": [{"key": "k", "value": text}]}
     ]
+
+
+EDITED = {
+    "decimal": "n/a", "date": "n/a", "int": "n/a", "list": 7, "bytes": 7, "struct": "n/a", "map": [{}], "fixed": "AAAA",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_a_value_that_somebody_edited_is_named_with_its_column(name: str) -> None:
+    with pytest.raises(TerminalError, match=f"^column {name} of index flights has a value that its type "):
+        rows_of_documents([{name: EDITED[name]}], SCHEMA, index="flights")
 
 
 def test_a_float_that_is_no_number_is_text() -> None:
@@ -171,4 +183,4 @@ def test_years_that_python_does_not_have_are_in_documents_and_in_ids() -> None:
         {"date": "0000-12-31", "instant": "1970-01-01T00:00:00.000000Z"},
     ]
     assert document_ids(rows, ["date"]).to_pylist() == ["13:5881580-07-11", "10:0000-12-31"]
-    assert rows_of_documents(found, schema).equals(rows)
+    assert rows_of_documents(found, schema, index="flights").equals(rows)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from time import time_ns
 from typing import Any, Final, TypeAlias
@@ -24,7 +25,7 @@ from icefloe.sinks.events import (
     source_rows,
     widened,
 )
-from icefloe.sinks.json_texts import TEXT, JsonForm, avro_name, object_texts, parsed_rows, parser, row_texts
+from icefloe.sinks.json_texts import TEXT, UNREADABLE, JsonForm, avro_name, object_texts, parsed_rows, parser, row_texts
 from icefloe.sinks.kafka.kafka_clients import KafkaClients, KafkaOptions
 from icefloe.sinks.kafka.schemas import AvroRegistry, AvroSchema, avro_schema, value_schema
 from icefloe.sinks.sink import SchemaOf
@@ -52,7 +53,10 @@ class MessageFormat:
 
     def key(self, message: Message) -> str | None:
         """The key of a change, as in `keys`; None for messages of other programs."""
-        return key_text(self.payload(message.key())) if is_change(message) else None
+        if not is_change(message):
+            return None
+        with self._reading(batch_of(message)):
+            return key_text(self.payload(message.key()))
 
     def changes_as_written(
         self, messages: Iterable[Message], schema_of: SchemaOf, *, first_batch: int
@@ -61,14 +65,19 @@ class MessageFormat:
         for number, group in groupby(filter(is_change, messages), batch_of):
             if number >= first_batch:
                 changes, found = RetainedChanges(self, schema_of(number)), list(group)
-                try:
+                with self._reading(number):
                     rows = changes.rows(found)
-                except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as cause:
-                    raise TerminalError(
-                        f"batch {number} in topic {self._topic} has messages that do not have the columns of "
-                        f"its schema ({one_line(cause)}): it cannot be verified"
-                    ) from cause
                 yield rows
+
+    @contextmanager
+    def _reading(self, number: int) -> Iterator[None]:
+        try:
+            yield
+        except UNREADABLE as cause:
+            raise TerminalError(
+                f"batch {number} in topic {self._topic} has messages that do not have the columns of its schema "
+                f"({one_line(cause)}): it cannot be verified"
+            ) from cause
 
     def keys(self, rows: pa.RecordBatch) -> set[str]:
         """Keys of rows, as messages have them."""
@@ -253,4 +262,5 @@ def batch_of(message: Message) -> int:
 
 def is_change(message: Message) -> bool:
     """True for messages of this sink, except truncations."""
-    return {PIPELINE_HEADER, BATCH_HEADER, SNAPSHOT_HEADER} <= {name for name, _ in message.headers() or []}
+    headers = dict(message.headers() or [])
+    return {PIPELINE_HEADER, SNAPSHOT_HEADER} <= headers.keys() and (headers.get(BATCH_HEADER) or b"").isdigit()

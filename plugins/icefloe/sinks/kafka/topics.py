@@ -100,7 +100,9 @@ def _setting(clients: KafkaClients, name: str, setting: str, *, unknown: str) ->
         lambda: clients.admin.describe_configs([resource], request_timeout=clients.seconds)[resource],
         _DENIED,
     )
-    return unknown if found is None else str(found[setting].value)
+    # Other brokers than Apache's do not list every setting.
+    entry = (found or {}).get(setting)
+    return unknown if entry is None or entry.value is None else str(entry.value)
 
 
 def holds_messages(clients: KafkaClients, topic: Topic) -> bool:

@@ -41,7 +41,7 @@ class OpenSearchSettings(Document):
     """The keys of the sink, as in docs/pipeline_keys.md."""
 
     access: Access
-    index: str  # the name that readers search: an alias that the sink makes, or an empty index of the user
+    index: str  # the name that readers search: an alias that the sink makes
     deletes: Literal["soft", "hard"] = "soft"
     purge_after: Annotated[float | None, BeforeValidator(lambda age: _age(age))] = None
     duplicates: Duplicates = "fail"

@@ -8,7 +8,7 @@ import pyarrow as pa
 from icefloe.changes.columns import ChangeColumns
 from icefloe.errors import TerminalError, TransientError
 from icefloe.sinks.batch_to_deliver import column_type, selected_fields
-from icefloe.sinks.json_texts import JsonForm, is_binary_type, parsed_rows, parser, row_texts
+from icefloe.sinks.json_texts import JsonForm, is_binary_type, parsed_rows, parser, reading, row_texts
 from icefloe.sinks.key_changes import document_ids
 from icefloe.sinks.opensearch.cluster import Cluster, failed_copies, is_elasticsearch, missing_shards, stored_documents
 
@@ -79,7 +79,7 @@ def read_documents(
     for page in pages(cluster, index, NOT_DELETED) if keys is None else _of_keys(cluster, index, keys):
         sources = [each["_source"] for each in page if not each["_source"].get(DELETED)]
         if sources:
-            yield rows_of_documents(sources, wanted)
+            yield rows_of_documents(sources, wanted, index=index)
 
 
 def pages(cluster: Cluster, index: str, query: Mapping[str, Any]) -> Iterator[Sequence[Mapping[str, Any]]]:
@@ -127,8 +127,12 @@ def _of_keys(cluster: Cluster, index: str, keys: pa.RecordBatch) -> Iterator[Seq
         yield [each for each in found if each["found"]]
 
 
-def rows_of_documents(sources: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+def rows_of_documents(sources: Sequence[Mapping[str, Any]], schema: pa.Schema, *, index: str) -> pa.RecordBatch:
     """Rows of these columns; a missing field is null."""
-    parsers = {field.name: parser(field.type, JsonForm.DOCUMENT) for field in schema}
-    rows = [{name: parse(source.get(name)) for name, parse in parsers.items()} for source in sources]
-    return parsed_rows(rows, schema)
+    columns = []
+    for field in schema:
+        parse = parser(field.type, JsonForm.DOCUMENT)
+        with reading(f"column {field.name} of index {index}"):
+            rows = [{field.name: parse(source.get(field.name))} for source in sources]
+            columns += parsed_rows(rows, pa.schema([field])).columns
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

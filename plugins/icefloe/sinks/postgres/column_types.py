@@ -18,6 +18,7 @@ from icefloe.sinks.json_texts import (
     json_texts,
     parsed_rows,
     parser,
+    reading,
     value_texts,
 )
 
@@ -96,8 +97,13 @@ def read_expression(kind: pa.DataType) -> str:
     return "{}::text" if pa.types.is_nested(kind) or pa.types.is_timestamp(kind) else "{}"
 
 
-def read_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def read_column(values: Sequence[Any], kind: pa.DataType, *, place: str) -> pa.Array:
     """The values of `read_expression` as a column."""
+    with reading(place):
+        return _column(values, kind)
+
+
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_date(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if _is_micros(kind):

@@ -194,7 +194,9 @@ class PostgresSink(Sink):
             while page := cursor.fetchmany(_PAGE_ROWS):
                 values = dict(zip((each.name for each in present), zip(*page, strict=True), strict=False))
                 columns = [
-                    read_column(values[each.name], each.type) if each.name in values else pa.nulls(len(page), each.type)
+                    read_column(values[each.name], each.type, place=f"column {each.name} of {self.url}")
+                    if each.name in values
+                    else pa.nulls(len(page), each.type)
                     for each in schema
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
