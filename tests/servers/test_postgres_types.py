@@ -16,7 +16,7 @@ from icefloe.errors import TerminalError
 from icefloe.sinks.postgres.database import Database
 from icefloe.sinks.postgres.postgres_sink import PostgresSink
 from icefloe.testing.processes import DeliveringProcess
-from icefloe.testing.staged_history import FLIGHTS, ORIGIN, StagedHistory
+from icefloe.testing.staged_history import FLIGHTS, ORIGIN, OTHER, StagedHistory
 from support.servers.postgresql import Postgresql
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
@@ -187,6 +187,39 @@ def test_a_reload_keeps_grants_indexes_and_views_of_the_table(
         "select to_regclass('kept_icefloe_load'), count(*) from pg_indexes where tablename = 'kept'"
     )
     assert left.fetchone() == (None, 2)
+
+
+def test_a_value_that_somebody_edited_is_named_with_its_column(
+    access: dict[str, Any], connection: psycopg.Connection[Any]
+) -> None:
+    at, price = pa.struct([("b", pa.decimal128(5, 2))]), pa.decimal128(5, 2)
+    schema = pa.schema([("id", pa.int64()), ("at", at), ("price", price)])
+    load(access, "edited", {1: {"at": {"b": Decimal("1.50")}, "price": Decimal("1.50")}}, schema)
+    assert [rows.num_rows for rows in sink(access, "edited").read_back(schema)] == [1]
+    for column, value in (("price", "NaN"), ("at", '{"b": "n/a"}')):
+        connection.execute(f"update edited set {column} = '{value}'")
+        with pytest.raises(TerminalError, match=rf"column {column} of {sink(access, 'edited').url} has a value that "):
+            list(sink(access, "edited").read_back(schema))
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_table_of_somebody_else_with_the_name_of_a_load_stays(
+    taken: int, access: dict[str, Any], connection: psycopg.Connection[Any]
+) -> None:
+    schema, name = pa.schema([("id", pa.int64()), ("word", pa.string())]), f"taken_{taken}"
+    process, history = DeliveringProcess(lambda _calls: sink(access, name)), StagedHistory(schema=schema)
+    batches = history.load({key: {"word": "a"} for key in range(4)}, batches=2)
+    process.run(*batches[:taken], claims=True)
+    connection.execute(f"drop table if exists {name}_icefloe_load")
+    theirs = StagedHistory(schema=schema, origin=OTHER)
+    other = DeliveringProcess(lambda _calls: sink(access, f"{name}_icefloe_load"))
+    other.run(*theirs.load({7: {"word": "mine"}}), claims=True)
+    with pytest.raises(TerminalError, match=f"{name}_icefloe_load has the name of the table that "):
+        process.run(*batches[taken:], claims=not taken)
+    assert connection.execute(f"select id, word from {name}_icefloe_load").fetchall() == [(7, "mine")]
+    connection.execute(f"alter table {name}_icefloe_load rename to renamed_{taken}")
+    process.run(*history.load({key: {"word": "c"} for key in range(4)}, batches=2))
+    assert connection.execute(f"select count(*) from {name}").fetchone() == (4,)
 
 
 def test_columns_of_the_table_follow_the_source(access: dict[str, Any], connection: psycopg.Connection[Any]) -> None:

@@ -16,6 +16,7 @@ from icefloe.sinks.postgres.database import Transaction
 from icefloe.sinks.postgres.target_columns import ColumnChanges, column_changes
 
 KEY: Final = "_icefloe_key"  # the key of rows whose identifier columns are not columns of the target
+_LOAD: Final = "icefloe gathers the rows of a load here"  # the comment on such a table
 LIVE: Final = "_icefloe_live"  # false in a copied row whose key has no row any more
 STAGED: Final = Identifier("pg_temp", "icefloe_rows")  # the rows that a transaction has copied
 _COLUMNS: Final = """
@@ -97,11 +98,14 @@ class PostgresTable:
         by a rename, which would lose the grants and indexes of the target, and the views on it.
         """
         source, replaces = STAGED, batch.begins_anew
+        if batch.begins_anew or batch.is_load:
+            self._refuse_foreign_load(transaction)
         if batch.begins_anew:
             transaction.execute(SQL("drop table if exists {}").format(self._load))
         if batch.is_load and not (batch.begins_anew and batch.ends_load):
             if batch.begins_anew:
                 transaction.execute(SQL("create table {} (like {})").format(self._load, STAGED))
+                transaction.execute(SQL("comment on table {} is {}").format(self._load, _LOAD))
             transaction.execute(SQL("insert into {} select * from {}").format(self._load, STAGED))
             if not batch.ends_load:
                 return token.fields
@@ -126,6 +130,15 @@ class PostgresTable:
         if source is self._load:
             transaction.execute(SQL("drop table {}").format(self._load))
         return changes.fields
+
+    def _refuse_foreign_load(self, transaction: Transaction) -> None:
+        oid = self.oid(transaction, self._load)
+        [(comment,)] = transaction.execute("select obj_description(%s::oid, 'pg_class')", (oid,))
+        if oid is not None and comment != _LOAD:
+            raise TerminalError(
+                f"{self.url}_icefloe_load has the name of the table that gathers loads of {self._name}, and is not it: "
+                "rename it, or name another sink.table"
+            )
 
     def _evolve(self, transaction: Transaction, batch: ProvenBatch, token: TableToken) -> ColumnChanges:
         """Make the table, or change its columns."""
