@@ -1,12 +1,13 @@
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from icefloe.batch.map.write_map_output import write_map_output
-from icefloe.batch.phase_record import PhaseRecord, TrackedApplication, load_phases, recorded_phase
+from icefloe.batch.phase_record import CheckResult, PhaseRecord, TrackedApplication, load_phases, recorded_phase
 from icefloe.batch.report import BatchReport
 from icefloe.errors import TerminalError, TransientError
-from icefloe.flow import Phase, Route
+from icefloe.flow import FlowTask, Phase, Route
 from icefloe.shuffle.committed_output import CorruptMapOutputError, LostOutputs
 from icefloe.storage.location import open_store
 from icefloe.storage.store import Store
@@ -55,6 +56,21 @@ def test_the_spark_application_of_the_last_attempt_is_named_as_soon_as_it_runs(s
     with recorded_phase(store, "shuffle_read"):
         pass
     assert load_phases(store, Route.SHUFFLE)[0].spark_application_id is None
+
+
+def test_an_attempt_that_fails_late_takes_no_checks_back(store: Store) -> None:
+    def check(outcome: Literal["passed", "failed"]) -> None:
+        with recorded_phase(store, "check") as tally:
+            tally.record.checks = (CheckResult(name="large", outcome=outcome, digest="0"),)
+
+    for _ in range(2):
+        hanging = recorded_phase(store, "check")
+        hanging.__enter__()
+        check("passed")
+        hanging.__exit__(TransientError, TransientError("the store timed out"), None)
+        [record] = load_phases(store, then=[FlowTask.CHECK])
+        assert [each.outcome for each in record.checks] == ["passed"]
+        check("failed")
 
 
 def test_an_attempt_that_is_killed_counts_without_a_time(store: Store) -> None:

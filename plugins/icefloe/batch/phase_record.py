@@ -249,6 +249,9 @@ def recorded_phase(store: Store, phase: str, *, application: TrackedApplication 
         raise
     except (Exception, KeyboardInterrupt):
         # Not after the time limit of a task: perhaps the store hangs. The next attempt finds this one without an end.
+        if (stored := load_phase(store, phase)) is not None:
+            # Perhaps of an attempt that has checked the batch meanwhile. This one has no results that it did not store.
+            record.checks = stored.checks
         tally.ended()
         raise
     tally.ended()

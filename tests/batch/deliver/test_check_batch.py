@@ -6,6 +6,7 @@ import re
 import sys
 from typing import Any
 
+import duckdb
 import pytest
 
 from batch.deliver.delivered import Delivered
@@ -220,6 +221,17 @@ def test_steps_that_are_left_out_are_not_checked(lab: Delivered) -> None:
     keys: dict[str, Any] = {"changes": "append_only", "on_removed_rows": "skip", "initial_load": "from_earliest"}
     assert lab.deliver(checks=[LARGE], **keys).code == 0
     assert reported(lab, 0)[0]["outcome"] == "passed"
+
+
+def test_a_disk_that_is_full_as_a_query_is_tried_may_be_emptied(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise duckdb.IOException("IO Error: no room")
+
+    monkeypatch.setattr("icefloe.batch.deliver.check_batch._Changes._found", full)
+    done = icefloe("validate", workspace.pipeline(checks=[LARGE]))
+    assert (done.code, "no room; free space there" in done.out) == (75, True)
 
 
 def test_without_duckdb_a_pipeline_with_checks_says_what_to_install(

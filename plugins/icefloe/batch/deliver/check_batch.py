@@ -80,7 +80,12 @@ class BatchChecks:
 
     def require_bound(self, columns: pa.Schema) -> None:
         """Binds each query to a table without rows; ``columns`` are those of the table that are delivered."""
-        with self.pipeline.with_lines(), _connected(Path(":memory:"), memory_bytes=_LEAST_BYTES) as changes:
+        with (
+            self.pipeline.with_lines(),
+            task_folder("checks") as folder,
+            on_local_disk("the checks cannot be tried"),
+            _connected(folder / "changes", memory_bytes=_LEAST_BYTES) as changes,
+        ):
             with_properties = bool(self.pipeline.commit_properties)
             changes.create(ChangeColumns.schema(columns, with_batch=True, with_properties=with_properties))
             changes.lock()
@@ -121,7 +126,7 @@ class BatchChecks:
                     batch_number=number,
                 )
             # Inside of a WITH, a query could delete changes.
-            with _connected(file, memory_bytes=memory_bytes, access_mode="READ_ONLY") as changes:
+            with _connected(file, memory_bytes=memory_bytes, only_reads=True) as changes:
                 changes.lock()
                 for check, digest in zip(self.pipeline.checks, check_digests(self.pipeline, batch), strict=True):
                     found = changes.wrong_rows(check.query)
@@ -155,7 +160,7 @@ def _require_passed(running: RunningBatch, results: tuple[CheckResult, ...]) -> 
 
 
 @contextmanager
-def _connected(file: Path, *, memory_bytes: int, **settings: str) -> Iterator["_Changes"]:
+def _connected(file: Path, *, memory_bytes: int, only_reads: bool = False) -> Iterator["_Changes"]:
     limit = max(_LEAST_BYTES, memory_bytes * 3 // 4)
     try:
         # Only pipelines with checks need it.
@@ -169,9 +174,16 @@ def _connected(file: Path, *, memory_bytes: int, **settings: str) -> Iterator["_
         "temp_directory": str(file.parent), "preserve_insertion_order": False,
     }  # fmt: skip
     try:
-        with duckdb.connect(str(file), config=config | settings) as connection:
-            yield _Changes(connection)
-    except duckdb.IOException as cause:
+        place = str(file) if only_reads else ":memory:"
+        with duckdb.connect(place, read_only=only_reads, config=config) as connection:
+            changes, name = _Changes(connection), str(file).replace("'", "''")
+            if not only_reads:
+                # Until a row group is full, DuckDB has its texts in memory. This is the smallest size.
+                changes.run(f"ATTACH '{name}' AS kept (ROW_GROUP_SIZE {_ROWS_AT_ONCE})")
+                changes.run("USE kept")
+            yield changes
+    except duckdb.OperationalError as cause:
+        # A full disk at COMMIT is no IOException.
         raise OSError(one_line(cause)) from cause
 
 
