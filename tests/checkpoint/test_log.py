@@ -30,7 +30,7 @@ def test_the_records_are_where_spark_would_put_them(checkpoint, store):
     checkpoint.create_pipeline(the_pipeline())
     run_batches(checkpoint, 2)
     checkpoint.create_offset(an_offset(2))
-    checkpoint.create_report(1, b"{}")
+    checkpoint.create_report(1, b"{}", checkpoint_id=an_offset(1).checkpoint_id)
     checkpoint.backfill("start-5-ab").create_offset(an_offset(0))
     checkpoint.claim_for(Writer(owner="us"))
     assert {found.key for found in store.list("")} == {
@@ -137,9 +137,11 @@ def test_a_store_that_does_not_answer_is_no_empty_checkpoint(store):
 
 
 def test_the_first_report_of_a_batch_counts_whatever_a_zombie_brings_later(checkpoint):
-    assert checkpoint.create_report(3, b'{"first": true}')
-    assert not checkpoint.create_report(3, b'{"second": true}')
-    assert checkpoint.report(3) == b'{"first": true}'
+    checkpoint.create_offset(an_offset(0))
+    of_us = an_offset(0).checkpoint_id
+    assert checkpoint.create_report(0, b'{"first": true}', checkpoint_id=of_us)
+    assert not checkpoint.create_report(0, b'{"second": true}', checkpoint_id=of_us)
+    assert checkpoint.report(0) == b'{"first": true}'
     assert checkpoint.report(4) is None
 
 

@@ -176,9 +176,9 @@ class BatchReport(Document):
             committed_at=commit.committed_at,
         )
 
-    def keep(self, checkpoint: Checkpoint) -> bool:
+    def keep(self, checkpoint: Checkpoint, checkpoint_id: str) -> bool:
         """Stores the report; False if the batch has one already, which counts.
 
         Several runs may commit a batch at once, or a zombie after the commit.
         """
-        return checkpoint.create_report(self.batch.batch_number, dump_document(self))
+        return checkpoint.create_report(self.batch.batch_number, dump_document(self), checkpoint_id=checkpoint_id)

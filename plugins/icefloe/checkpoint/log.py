@@ -283,15 +283,8 @@ class Checkpoint:
         """
         number = record.batch_number
         offset = self.offset(number)
-        # Batch 3 of the checkpoint that was deleted is not batch 3 of the one that was made since under the same URL.
-        if offset is not None and offset.checkpoint_id != record.checkpoint_id:
-            raise TerminalError(
-                f"batch {number} of {self.url} was opened with the checkpoint {offset.checkpoint_id}, and this run "
-                f"delivered it with {record.checkpoint_id}: the checkpoint was deleted and made again meanwhile, so "
-                "this run has nothing to commit; start the pipeline again",
-                url=self.url,
-                batch_number=number,
-            )
+        if offset is not None:
+            self._refuse_remade(offset, record.checkpoint_id)
         opened, is_as_opened = "it was never opened", False
         if offset is not None:
             opened = "it was opened to move the cursor" if offset.ending.is_move else f"it was opened {_range(offset)}"
@@ -309,8 +302,9 @@ class Checkpoint:
             self.refuse_other(record.committed_by)
         return self._records.create(record, commit_key(number))
 
-    def create_report(self, batch_number: int, report: bytes) -> bool:
+    def create_report(self, batch_number: int, report: bytes, *, checkpoint_id: str) -> bool:
         """Stores a report; False if the batch has one already, which counts."""
+        self._refuse_remade(self.known_offset(batch_number), checkpoint_id)
         return self._store.create(report_key(batch_number), report)
 
     def report(self, batch_number: int) -> bytes | None:
@@ -324,6 +318,17 @@ class Checkpoint:
     def status(self) -> bytes | None:
         """The last status; None if there is none."""
         return self._store.find(STATUS)
+
+    def _refuse_remade(self, offset: OffsetRecord, checkpoint_id: str) -> None:
+        """Batch 3 of a checkpoint that was deleted is not batch 3 of one that was made since under the same URL."""
+        if offset.checkpoint_id != checkpoint_id:
+            raise TerminalError(
+                f"batch {offset.batch_number} of {self.url} was opened with the checkpoint {offset.checkpoint_id}, and "
+                f"this run delivered it with {checkpoint_id}: the checkpoint was deleted and made again meanwhile, so "
+                "this run has nothing to commit; start the pipeline again",
+                url=self.url,
+                batch_number=offset.batch_number,
+            )
 
     def _is_opened(self, batch_number: int) -> bool:
         return self._records.is_there(offset_key(batch_number))

@@ -131,3 +131,13 @@ def test_a_commit_that_is_repeated_returns_the_same_report_and_writes_nothing(
     before = workshop.stored_objects()
     assert batch.commit() == report
     assert workshop.stored_objects() == before
+
+
+def test_a_late_run_of_a_checkpoint_that_was_deleted_leaves_no_report(workshop: Workshop, batch: OpenBatch) -> None:
+    checkpoint = workshop.storage / "checkpoints/events"
+    for file in ("offsets/0.json", "offsets/1.json", "pipeline.json"):
+        document = json.loads((checkpoint / file).read_text())
+        (checkpoint / file).write_text(json.dumps({**document, "checkpoint_id": "anew"}))
+    with pytest.raises(TerminalError, match="the checkpoint was deleted and made again meanwhile"):
+        batch.commit()
+    assert not (checkpoint / "reports/1.json").exists()

@@ -94,7 +94,7 @@ class BatchEnd:
             The commit record that counts: this one, or the record of a faster run.
 
         Raises:
-            DamagedPartsError: files of a delivered batch are gone.
+            TerminalError: files of a delivered batch are gone.
             TransientError: the batch was to be abandoned, and is delivered at the sink.
         """
         places, pipeline, number = self.places, self.places.pipeline, self.ending.batch_number
@@ -113,7 +113,7 @@ class BatchEnd:
             warnings=(f"batch {number} {said} ({commit.committed_by})",),
             committed_at=commit.committed_at,
             delivery=places.reference(self.offset).delivery if is_passed_on else None,
-        ).keep(checkpoint)
+        ).keep(checkpoint, commit.checkpoint_id)
         found = checkpoint.create_commit(commit)
         logger.info("batch %d of %s: %s", number, pipeline.name, found.outcome)
         try:

@@ -178,7 +178,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     report = report_of(proven, phases, _delivery(running) if delivers else None)
     tally.record.requests = running.requests.taken()
     report = replace(report, phases=(*report.phases, tally.ended()))
-    is_first = report.keep(running.checkpoint)
+    is_first = report.keep(running.checkpoint, plan.checkpoint_id)
     kept = report if is_first else BatchReport.load(running.checkpoint, plan.batch_number)
     # Last: a run that is killed before this finds the batch open, and finds the sink and the report done.
     commit = running.checkpoint.create_commit(

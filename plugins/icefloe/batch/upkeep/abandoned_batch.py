@@ -153,7 +153,7 @@ class AbandonedBatch(BatchEnd):
                 "the pipeline before you reset it",
                 batch_number=number,
             )
-        BatchReport.of_given_up(checkpoint, commit).keep(checkpoint)
+        BatchReport.of_given_up(checkpoint, commit).keep(checkpoint, commit.checkpoint_id)
         # What a run published of the batch right before this stays visible: readers drop it at the load that comes.
         try_to_show_ends(places, up_to=number)
         try_to_clean_up(places.reference(self.offset))
