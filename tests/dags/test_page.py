@@ -231,6 +231,7 @@ def test_the_documents_after_real_runs(
 
     of_run = client(f"api/pipelines/flights__backfill/runs/{backfill.run_id}", "flights").json()
     assert (of_run["is_backfill"], of_run["batch"]["batch"]["counts"]["update_before"]) == (True, 1)
+    assert client("api/pipelines/flights__backfill/batches/0", "flights").status_code == 404
     failed = client("api/pipelines/orders", "orders").json()["pipeline"]
     of_failed = client(f"api/pipelines/orders/runs/{failed['run_id']}", "orders").json()
     assert of_failed["trouble"]["sentence"] == failed["sentence"]

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +30,8 @@ Key = TypeVar("Key")
 
 _THREADS: Final = 16
 _RETRY_SECONDS: Final = 30.0
-_MAX_ENTRIES: Final = 200
+_KEPT_SECONDS: Final = 600.0
+_MAX_ENTRIES: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,7 @@ class DocumentCache:
         begun = {key: self._begin(look) for key, look in looks.items()}
         wait([each for each in begun.values() if isinstance(each, Future)], timeout=self._deadline_seconds)
         found = {key: self._answer(look.name, begun[key]) for key, look in looks.items()}
-        self._forget({look.name for look in looks.values()})
+        self._forget()
         return found
 
     def _begin(self, look: Look) -> Future[Found] | Found:
@@ -116,12 +117,12 @@ class DocumentCache:
             self._known[key] = _Known(found, time.monotonic() + seconds)
         return found
 
-    def _forget(self, but: Container[str]) -> None:
-        """Keep no more answers than the page needs; they are put in anew each time, so the oldest one comes first."""
+    def _forget(self) -> None:
+        """Keep no answer long after it counted; they are put in anew each time, so the oldest one comes first."""
         with self._lock:
-            others = [key for key in self._known if key not in but]
-            for key in others[: max(0, len(self._known) - _MAX_ENTRIES)]:
-                del self._known[key]
+            since = time.monotonic() - _KEPT_SECONDS
+            kept = [(key, known) for key, known in self._known.items() if known.counts_until > since]
+            self._known = dict(kept[-_MAX_ENTRIES:])
 
     def _answer(self, key: str, begun: Future[Found] | Found) -> Found:
         if isinstance(begun, Found):

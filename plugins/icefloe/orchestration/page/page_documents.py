@@ -161,6 +161,8 @@ class PageDocuments:
     def batch(self, session: SessionDep, dag_id: str, number: int, group: str | None = None) -> dict[str, Any]:
         """One batch of a pipeline."""
         dag = self._dags(session, dag_id, group)[0]
+        if dag.is_backfill:
+            raise HTTPException(404, f"{dag_id} has backfills alone, each with batches of its own: look at its runs")
         status, _ = self._status(dag)
         found, phases = self._read(dag, number, None)
         runs = runs_by_batch(dag.runs).get(number, [])
@@ -217,7 +219,8 @@ class PageDocuments:
     def _read(self, dag: DagState, number: int | None, backfill_id: str | None) -> tuple[Found, list[dict[str, Any]]]:
         """The report of a batch, otherwise its phases."""
         pipeline = dag.facts.pipeline
-        if pipeline is None or number is None:
+        # A right to the runs of backfills is none to the batches of the pipeline.
+        if pipeline is None or number is None or (dag.is_backfill and backfill_id is None):
             return Found(), []
         report = self._checkpoints.reports(pipeline, [number], backfill_id=backfill_id)[number]
         phases = [] if report.value else self._checkpoints.phases(pipeline, number, backfill_id=backfill_id)
