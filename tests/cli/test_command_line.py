@@ -1,4 +1,5 @@
 import os
+import shlex
 import subprocess
 import sys
 from typing import Any
@@ -86,6 +87,29 @@ def test_a_reader_that_goes_away_ends_a_command_in_silence_with_141(workspace: W
     name, *options = command.split()
     done = without_a_reader(name, *([] if name == "--help" else [workspace.pipeline()]), *options)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("status {} >&-", 0),
+        ("status {} --json >&-", 0),
+        ("status {} 2>&-", 0),
+        ("status no/such.yaml >&- 2>&-", 2),
+        ("reset {} <&-", 2),
+        ("reset {} <&- >&- 2>&-", 2),
+    ],
+)
+def test_a_stream_that_the_shell_closed_is_no_fault(workspace: Workspace, command: str, code: int) -> None:
+    line = command.format(shlex.quote(str(workspace.pipeline())))
+    if command.startswith("reset"):
+        assert icefloe("run", workspace.pipeline()).code == 0
+    done = subprocess.run(
+        f"{shlex.quote(sys.executable)} -m icefloe {line}",
+        shell=True, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:
         share_heap(os.environ)
+    _open_closed_streams()
     parser = make_parser()
     try:
         code = _parsed(parser, argv)
@@ -40,6 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and has_given_up():
         _leave(code)
     return code
+
+
+def _open_closed_streams() -> None:
+    """Python has None for a stream that the shell closed, as ``>&-`` does."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 - stays open to the end
 
 
 def _parsed(parser: ArgumentParser, argv: Sequence[str] | None) -> int:
