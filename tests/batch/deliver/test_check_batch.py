@@ -25,10 +25,14 @@ def results(workspace: Workspace, batch: int) -> list[dict[str, Any]]:
     return json.loads(record.read_text())["checks"]
 
 
-def reported(workspace: Workspace, batch: int) -> list[dict[str, Any]]:
+def phase(workspace: Workspace, batch: int) -> dict[str, Any]:
     report = json.loads((workspace.storage() / f"checkpoints/events/reports/{batch}.json").read_text())
     [record] = [each for each in report["phases"] if each["phase"] == "check"]
-    return record["checks"]
+    return record
+
+
+def reported(workspace: Workspace, batch: int) -> list[dict[str, Any]]:
+    return phase(workspace, batch)["checks"]
 
 
 def test_a_batch_without_wrong_rows_is_delivered_and_its_report_says_so(workspace: Workspace) -> None:
@@ -58,6 +62,7 @@ def test_wrong_rows_stop_the_batch_before_readers_see_it_and_another_query_lets_
     query = LARGE["query"].replace("100", "10000")
     assert icefloe("run", workspace.pipeline(checks=[LARGE | {"query": query}])).code == 0
     assert sum(map(len, workspace.delivered(0).values())) == 17
+    assert (phase(workspace, 0)["attempts"], phase(workspace, 0)["attempts_lost"]) == (3, 0)
     assert icefloe("verify", workspace.pipeline(checks=[LARGE])).code == 0
 
 

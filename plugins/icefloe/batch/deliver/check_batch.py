@@ -73,10 +73,9 @@ class BatchChecks:
                 logger.info("batch %d is visible: it is not checked again", running.plan.batch_number)
                 return tally.record.checks
             tally.record.checks = self._results(running, batch)
-            # Before the error, after which no record is kept.
-            tally.keep()
-            _require_passed(running, tally.record.checks)
-            return tally.record.checks
+        # The attempt has ended, with what it found: it was not lost.
+        _require_passed(running, tally.record.checks)
+        return tally.record.checks
 
     def require_bound(self, columns: pa.Schema) -> None:
         """Binds each query to a table without rows; ``columns`` are those of the table that are delivered."""
@@ -151,9 +150,9 @@ def _require_passed(running: RunningBatch, results: tuple[CheckResult, ...]) -> 
         after = plan.spec.after_snapshot_id or "the beginning"
         raise TerminalError(
             f"batch {plan.batch_number} of {plan.pipeline} (after snapshot {after}, up to snapshot "
-            f"{plan.spec.up_to_snapshot_id}) is not delivered: {', '.join(failed)}; the batch's page in Airflow and "
-            f"{join_url(running.folder.store.url, phase_key(FlowTask.CHECK))} show rows. Correct the check in the "
-            f"pipeline file and run again or clear {FlowTask.CHECK}, or give the batch up by "
+            f"{plan.spec.up_to_snapshot_id}) is not delivered: {', '.join(failed)}; the batch's page in Airflow, "
+            f"icefloe show and {join_url(running.folder.store.url, phase_key(FlowTask.CHECK))} show why. Correct the "
+            f"check in the pipeline file and run again or clear {FlowTask.CHECK}, or give the batch up by "
             f"{plan.giving_up}",
             batch_number=plan.batch_number,
         )
