@@ -1,7 +1,10 @@
 """``icefloe node``: serve, drain and refill a machine."""
 
+import errno
 import os
 import urllib.request
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,30 @@ def test_a_machine_is_drained_and_refilled(machine: NodeMachine) -> None:
     assert NodeFolder(machine.folder).is_draining
     assert icefloe("node", "--config", machine.config, "--refill").code == 0
     assert not NodeFolder(machine.folder).is_draining
+
+
+@pytest.mark.parametrize("option", ["--drain", "--refill"])
+def test_a_machine_whose_folder_is_none_is_not_drained(machine: NodeMachine, option: str) -> None:
+    machine.folder.write_bytes(b"")
+    done = icefloe("node", "--config", machine.config, option)
+    assert (done.code, "cannot be changed or counted: " in done.sentence) == (65, True)
+
+
+def test_a_machine_whose_files_another_user_hides_is_not_said_to_be_empty(
+    machine: NodeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    NodeFolder(machine.folder).put("5f0c/7/0.0.a1.data", b"whole")
+    scan = os.scandir
+
+    def refused(path: str | Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
+        if Path(path).name == "5f0c":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scan(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", refused)
+        done = icefloe("node", "--config", machine.config, "--drain")
+    assert (done.code, "Permission denied" in done.sentence) == (65, True)
 
 
 @pytest.mark.slow

@@ -9,13 +9,13 @@ import shutil
 import struct
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from icefloe.errors import TransientError, one_line
+from icefloe.errors import TerminalError, TransientError, one_line
 
 __all__ = ["NodeLostError", "Piece", "PieceFault", "split_node_key"]
 
@@ -170,13 +170,16 @@ class NodeFolder:
 
     def drain(self) -> int:
         """Refuses new files from now on, and counts those that batches need; a task that is writing may still end."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        (self._folder / _DRAINING).touch()
-        return sum(1 for _ in self._folder.glob("*/*/*.data"))
+        with _by_its_user(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            (self._folder / _DRAINING).touch()
+            found = os.walk(self._folder, onerror=_raise_unless_gone)
+            return sum(name.endswith(".data") for _, _, names in found for name in names)
 
     def refill(self) -> None:
         """Ends what `drain` began."""
-        (self._folder / _DRAINING).unlink(missing_ok=True)
+        with _by_its_user(self._folder):
+            (self._folder / _DRAINING).unlink(missing_ok=True)
 
     def put(self, path: str, data: bytes | Path) -> bool:
         """Writes a data file; False, and nothing left of it, if the disk is full or broken."""
@@ -272,6 +275,23 @@ class NodeFolder:
         if not PATH.fullmatch(path):
             raise ValueError(f"{path!r} is not the path of a map output")
         return self._folder / path
+
+
+@contextmanager
+def _by_its_user(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TerminalError(
+            f"the folder of this node cannot be changed or counted: {one_line(error)}; run this on its machine as the "
+            f"user of its tasks, and see that {folder} is a folder on a disk with room"
+        ) from error
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    # The end of a batch may delete its folder meanwhile.
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _chunks(descriptor: int, piece: Piece) -> Iterator[bytes | PieceFault]:
