@@ -70,7 +70,8 @@ def follow(
         change = change_table()
         checkpoint = _open_session(pipeline).checkpoint
         batches = range(delivered, _wait_until_delivered(checkpoint, _head(table), progress) + 1)
-        result = reduce(add, (BatchResult.of(BatchReport.load(checkpoint, number)) for number in batches))
+        reports = (BatchReport.load(checkpoint, number, backfill_id=None) for number in batches)
+        result = reduce(add, map(BatchResult.of, reports))
         progress.say(result.line(change.title, monotonic() - started))
         wrong += result.differences(change)
         delivered = batches.stop

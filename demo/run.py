@@ -111,7 +111,8 @@ def _run_batches(
         started = monotonic()
         with progress.under_way(changes[-1].title) as on_task:
             airflow.run(pipeline.stem, on_task=on_task)
-        result = BatchResult.of(BatchReport.load(open_session(pipeline).checkpoint, len(changes) - 1))
+        report = BatchReport.load(open_session(pipeline).checkpoint, len(changes) - 1, backfill_id=None)
+        result = BatchResult.of(report)
         progress.say(result.line(changes[-1].title, monotonic() - started))
         wrong += result.differences(changes[-1])
     wrong += show_delivered(Delivered(folder / "changes"), changes, progress)

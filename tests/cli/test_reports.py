@@ -95,3 +95,28 @@ def test_a_batch_of_a_backfill_is_found_by_the_backfills_id(workspace: Workspace
     [backfill] = (workspace.storage() / "checkpoints/events/backfills").iterdir()
     document = icefloe("show", pipeline, "--backfill", backfill.name, "--json").document
     assert (document["backfill_id"], document["batch"]["counts"]["insert"]) == (backfill.name, 10)
+
+
+def test_a_batch_whose_report_was_deleted_is_shown_by_its_commit(workspace: Workspace, two_batches: Path) -> None:
+    before = icefloe("batches", two_batches, "--json").document["batches"]
+    (workspace.storage() / "checkpoints/events/reports/1.json").unlink()
+    counted = ("batch", "state", "at", "route", "steps", "insert", "delete", "update_after")
+    found = icefloe("batches", two_batches, "--json").document["batches"]
+    assert [{name: each[name] for name in counted} for each in found] == [
+        {name: each[name] for name in counted} for each in before
+    ]
+    shown = icefloe("show", two_batches, "--json").document
+    [warning] = shown["warnings"]
+    assert warning.endswith("checkpoints/events is missing: the figures of its tasks are unknown")
+    assert (shown["seconds"], shown["phases"], shown["batch"]["rows"]) == (None, [], 4)
+
+
+def test_a_backfill_whose_report_was_deleted_stays_delivered(workspace: Workspace) -> None:
+    pipeline, span = workspace.pipeline(), ("--up-to-snapshot-id", workspace.head())
+    done = icefloe("run", pipeline, *span)
+    [report] = (workspace.storage() / "checkpoints/events/backfills").glob("*/reports/0.json")
+    report.unlink()
+    again = icefloe("run", pipeline, *span)
+    assert (again.code, again.document, "was delivered before" in again.out) == (0, done.document, True)
+    document = icefloe("show", pipeline, "--backfill", report.parents[1].name, "--json").document
+    assert document["backfill_id"] == report.parents[1].name

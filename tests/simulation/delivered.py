@@ -71,7 +71,11 @@ def require_delivered(places: Places, states: TableStates, backfill: str, *, is_
 def require_reports(checkpoint: Checkpoint, commits: Sequence[Mapping[str, Any]]) -> None:
     """Holds the reports to the commits: of two that end a batch at once, the report is that of the winner."""
     for commit in commits:
-        report = BatchReport.load(checkpoint, commit["batch_number"])
+        number, outcome = commit["batch_number"], commit["ending"]["outcome"]
+        # A reset that is killed right after its record writes no report of the batch that it gave up.
+        if outcome != "abandoned" and checkpoint.report(number) is None:
+            raise BrokenPromiseError(f"batch {number} has ended, and has no report")
+        report = BatchReport.load(checkpoint, number, backfill_id=None)
         if report.batch.counts != commit["counts"] or report.batch.up_to_snapshot_id != _id(
             commit["up_to_snapshot_id"]
         ):

@@ -1,7 +1,7 @@
 """``reports/<batch>.json``: the figures of a batch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Literal
 
 from icefloe.batch.phase_record import PhaseRecord
@@ -141,24 +141,35 @@ class BatchReport(Document):
     delivery: Annotated[BatchDelivery | None, LEFT_OUT_IF_NONE] = None
 
     @classmethod
-    def load(cls, checkpoint: Checkpoint, batch_number: int) -> "BatchReport":
-        """The report of a committed batch."""
+    def load(cls, checkpoint: Checkpoint, batch_number: int, *, backfill_id: str | None) -> "BatchReport":
+        """The report of a committed batch; if somebody deleted it, as far as the commit record knows it."""
         what = f"the report of batch {batch_number} in {checkpoint.url}"
         data = checkpoint.report(batch_number)
         report = None if data is None else load_document(cls, data, what=what)
         if report is not None and report.delivery is None:
             return report
-        # A reset gives up a delivery whose run may have written its report already, and may be killed before its own.
         commit = checkpoint.committed(batch_number)
+        if commit is not None and report is None:
+            why = f"{what} is missing: the figures of its tasks are unknown"
+            return cls._of_commit(checkpoint, commit, why, backfill_id=backfill_id)
+        # A reset gives up a delivery whose run may have written its report already, and may be killed before its own.
         if commit is not None and commit.outcome is BatchOutcome.ABANDONED:
             return cls.of_given_up(checkpoint, commit)
         if report is None:
-            raise TerminalError(f"{what} is gone, although the batch is committed", batch_number=batch_number)
+            raise TerminalError(f"{what} is missing, and the batch is not committed", batch_number=batch_number)
         return report
 
     @classmethod
     def of_given_up(cls, checkpoint: Checkpoint, commit: CommitRecord) -> "BatchReport":
         """The report of a batch that a reset gave up after a run had proven it."""
+        number, writer = commit.batch_number, commit.committed_by
+        why = f"batch {number} was given up half delivered: the pipeline was reset ({writer})"
+        return cls._of_commit(checkpoint, commit, why)
+
+    @classmethod
+    def _of_commit(
+        cls, checkpoint: Checkpoint, commit: CommitRecord, why: str, *, backfill_id: str | None = None
+    ) -> "BatchReport":
         number = commit.batch_number
         offset, pipeline = checkpoint.known_offset(number), checkpoint.pipeline()
         if pipeline is None:
@@ -166,11 +177,21 @@ class BatchReport(Document):
                 f"the record of the pipeline is gone from {checkpoint.url}, although batch {number} is committed",
                 batch_number=number,
             )
-        why = f"batch {number} was given up half delivered: the pipeline was reset ({commit.committed_by})"
+        summary = BatchSummary.empty(
+            pipeline.name, pipeline.table, batch_number=number, snapshot_id=commit.end.snapshot_id
+        )
+        rows = sum(commit.counts.values())
         return cls(
-            batch=BatchSummary.empty(
-                pipeline.name, pipeline.table, batch_number=number, snapshot_id=commit.end.snapshot_id
+            batch=replace(
+                summary,
+                after_snapshot_id=commit.after_snapshot_id,
+                steps=commit.steps,
+                rows=rows,
+                counts=commit.counts,
+                changed_partitions=None if rows else (),
             ),
+            backfill_id=backfill_id,
+            route=Route(commit.route),
             changes=offset.spec.changes,
             warnings=(why,),
             committed_at=commit.committed_at,

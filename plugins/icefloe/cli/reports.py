@@ -93,7 +93,7 @@ def batches(arguments: Namespace, screen: Screen) -> None:
     pipeline = load_named_pipeline(arguments)
     with screen.under_way("looking"):
         checkpoint = places_here(pipeline, backfill_id=arguments.backfill).checkpoint
-        documents = list(_documents(checkpoint, limit=arguments.limit))
+        documents = list(_documents(checkpoint, arguments))
     if not documents:
         screen.say(f"{pipeline.name}: no batch yet")
     delivers = any("delivery" in document for document in documents)
@@ -102,14 +102,15 @@ def batches(arguments: Namespace, screen: Screen) -> None:
     screen.answer({"pipeline": pipeline.name, "backfill_id": arguments.backfill, "batches": documents})
 
 
-def _documents(checkpoint: Checkpoint, *, limit: int) -> Iterator[dict[str, Any]]:
+def _documents(checkpoint: Checkpoint, arguments: Namespace) -> Iterator[dict[str, Any]]:
     latest = checkpoint.latest_batch()
     if latest is None:
         return
-    for number in range(latest, max(-1, latest - limit), -1):
+    for number in range(latest, max(-1, latest - arguments.limit), -1):
         commit = checkpoint.committed(number)
         if commit is not None:
-            yield _committed(BatchReport.load(checkpoint, number), commit.outcome)
+            report = BatchReport.load(checkpoint, number, backfill_id=arguments.backfill)
+            yield _committed(report, commit.outcome)
         else:
             opened = checkpoint.offset(number)
             steps = None if opened is None else len(opened.spec.steps)
@@ -147,7 +148,9 @@ def show(arguments: Namespace, screen: Screen) -> None:
         number: int | None = latest if arguments.batch is None else arguments.batch
         if number is None:
             raise UsageError(f"{checkpoint.url} has no batch yet; run the pipeline first", url=checkpoint.url)
-        report = None if checkpoint.committed(number) is None else BatchReport.load(checkpoint, number)
+        report = None
+        if checkpoint.committed(number) is not None:
+            report = BatchReport.load(checkpoint, number, backfill_id=arguments.backfill)
         opened = checkpoint.offset(number)
         phases = () if opened is None or report is not None else load_phases(places.reference(opened).folder)
     if report is not None:

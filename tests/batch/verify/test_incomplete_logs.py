@@ -94,3 +94,12 @@ def test_changes_that_were_dead_letters_are_not_missed(lab: VerifiedSinks, furth
         lab.deliver("refusing")
         forget(lambda change: change.get("_batch") == 1)
         assert lab.verify("refusing").code == code
+
+
+def test_changes_that_may_have_been_dead_letters_are_noted(lab: VerifiedSinks) -> None:
+    lab.deliver_three_batches("whole")
+    forget(replaced)
+    for report in (lab.storage() / "checkpoints/events/reports").iterdir():
+        report.unlink()
+    found = lab.verify("whole")
+    assert (found.code, "no longer holds 3 of the changes" in found.out) == (0, True)

@@ -269,7 +269,8 @@ class BatchFinished(Exception):  # noqa: N818 - no error: nothing is left to do
     @property
     def report(self) -> BatchReport:
         """Report of the run that committed the batch."""
-        return BatchReport.load(self._reference.checkpoint, self._reference.batch_number)
+        batch = self._reference
+        return BatchReport.load(batch.checkpoint, batch.batch_number, backfill_id=batch.settings.backfill_id)
 
     @property
     def was_abandoned(self) -> bool:

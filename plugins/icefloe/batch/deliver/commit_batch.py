@@ -167,7 +167,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     """
     plan = running.plan
     if running.checkpoint.committed(plan.batch_number) is not None:
-        return BatchReport.load(running.checkpoint, plan.batch_number)
+        return BatchReport.load(running.checkpoint, plan.batch_number, backfill_id=plan.backfill_id)
     running.checkpoint.refuse_other(running.settings.writer)
     tally = PhaseTally.of("commit")
     running.requests.taken()
@@ -179,7 +179,7 @@ def commit_batch(running: RunningBatch) -> BatchReport:
     tally.record.requests = running.requests.taken()
     report = replace(report, phases=(*report.phases, tally.ended()))
     is_first = report.keep(running.checkpoint, plan.checkpoint_id)
-    kept = report if is_first else BatchReport.load(running.checkpoint, plan.batch_number)
+    kept = report if is_first else BatchReport.load(running.checkpoint, plan.batch_number, backfill_id=plan.backfill_id)
     # Last: a run that is killed before this finds the batch open, and finds the sink and the report done.
     commit = running.checkpoint.create_commit(
         CommitRecord(

@@ -174,8 +174,9 @@ def _open_requested(session: PipelineSession, request: RequestedRange, cores: in
     opened = _planned(batch)
     if opened is not None:
         return opened
-    report = BatchReport.load(batch.session.checkpoint, batch.offset.batch_number)
-    return OpenedBatch(reference=batch.session.reference(batch.offset), report=report)
+    session = batch.session
+    report = BatchReport.load(session.checkpoint, batch.offset.batch_number, backfill_id=session.backfill_id)
+    return OpenedBatch(reference=session.reference(batch.offset), report=report)
 
 
 def _nothing_to_do(session: PipelineSession) -> OpenedBatch:

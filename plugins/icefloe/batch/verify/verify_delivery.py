@@ -273,8 +273,9 @@ class _Comparison:
         """The most changes of a batch that a log may lack; None: all."""
         if self._may_lack_changes:
             return None
-        delivery = BatchReport.load(self._session.checkpoint, number).delivery
-        return 0 if delivery is None else delivery.dead_letters * _CHANGES_OF_A_LETTER
+        delivery = BatchReport.load(self._session.checkpoint, number, backfill_id=self._session.backfill_id).delivery
+        # Perhaps somebody deleted the report: its dead letters are unknown.
+        return None if delivery is None else delivery.dead_letters * _CHANGES_OF_A_LETTER
 
     @property
     def _has_before_images(self) -> bool:

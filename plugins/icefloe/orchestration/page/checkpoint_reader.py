@@ -251,7 +251,7 @@ def _read_report(pipeline: Pipeline, batch_number: int, backfill_id: str | None)
     commit = checkpoint.committed(batch_number)
     if commit is None:
         raise TerminalError(f"there is no commit of batch {batch_number} in {checkpoint.url}")
-    report = BatchReport.load(checkpoint, batch_number)
+    report = BatchReport.load(checkpoint, batch_number, backfill_id=backfill_id)
     return {**json.loads(dump_document(report)), "state": commit.outcome.state}
 
 
