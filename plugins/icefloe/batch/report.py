@@ -149,12 +149,12 @@ class BatchReport(Document):
         if report is not None and report.delivery is None:
             return report
         commit = checkpoint.committed(batch_number)
-        if commit is not None and report is None:
-            why = f"{what} is missing: the figures of its tasks are unknown"
-            return cls._of_commit(checkpoint, commit, why, backfill_id=backfill_id)
         # A reset gives up a delivery whose run may have written its report already, and may be killed before its own.
         if commit is not None and commit.outcome is BatchOutcome.ABANDONED:
             return cls.of_given_up(checkpoint, commit)
+        if commit is not None and report is None:
+            why = f"{what} is missing: the figures of its tasks are unknown"
+            return cls._of_commit(checkpoint, commit, why, backfill_id=backfill_id)
         if report is None:
             raise TerminalError(f"{what} is missing, and the batch is not committed", batch_number=batch_number)
         return report

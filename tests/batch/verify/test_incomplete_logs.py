@@ -96,10 +96,12 @@ def test_changes_that_were_dead_letters_are_not_missed(lab: VerifiedSinks, furth
         assert lab.verify("refusing").code == code
 
 
-def test_changes_that_may_have_been_dead_letters_are_noted(lab: VerifiedSinks) -> None:
+def test_changes_that_a_log_lacks_are_a_fault_without_its_reports_too(lab: VerifiedSinks) -> None:
     lab.deliver_three_batches("whole")
     forget(replaced)
     for report in (lab.storage() / "checkpoints/events/reports").iterdir():
         report.unlink()
     found = lab.verify("whole")
-    assert (found.code, "no longer holds 3 of the changes" in found.out) == (0, True)
+    assert (found.code, "holds 2 changes of batch 0, but 5 were delivered" in found.err) == (65, True), (
+        found.out + found.err
+    )

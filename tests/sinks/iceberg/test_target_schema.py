@@ -54,6 +54,8 @@ def test_new_columns_are_those_of_the_source(table: Table) -> None:
         ("dropped and added inside, beside one with the name it would get",
          [("at", pa.struct([("x", pa.string()), ("x_4", pa.string())]))], {"at": 3, "at.x": 8, "at.x_4": 9},
          {"at": 3, "at.x": 5, "at.x_4": 6, "at.x_4_": 4}),
+        ("dropped, and added in another case", [("id", pa.int64()), ("WORD", pa.int32())], {"id": 1, "WORD": 9},
+         {"WORD": 5, "word_2": 2}),
         ("nested", [("id", pa.int64()), ("at", pa.struct([("y", pa.int64())]))], {"id": 1, "at": 3, "at.y": 4},
          {"at.y": 4}),
         ("renamed above", [("id", pa.int64()), ("to", pa.struct([("x", pa.int32()), ("z", pa.int32())]))],
@@ -114,6 +116,15 @@ def test_a_column_that_somebody_dropped_is_not_added_without_its_values(table: T
     with pytest.raises(TerminalError, match=f"column {name} is no longer there, and earlier batches filled it"):
         evolve(transaction, BEFORE, IDS, fields, place="the target")
     assert evolve(transaction, BEFORE, IDS, fields, is_anew=True, place="the target").keys() >= {*IDS.values()}
+
+
+def test_a_column_that_the_sink_gets_no_more_may_be_dropped(table: Table) -> None:
+    transaction = Transaction(table)
+    fields = evolve(transaction, BEFORE, IDS, {}, place="the target")
+    with transaction.update_schema() as update:
+        update.delete_column("word")
+    shown = pa.schema([each for each in BEFORE if each.name != "word"])
+    assert evolve(transaction, shown, IDS, fields, place="the target") == fields
 
 
 def test_names_with_dots_stay_as_they_are(table: Table) -> None:

@@ -108,7 +108,10 @@ class BatchChecks:
         output = OutputMode.of(manifest.batch, parts, self.pipeline.changes)
         given = proven_batch(running.checkpoint.known_offset(number), manifest, output)
         results, loaded = [], 0
-        with task_folder("checks") as folder, on_local_disk("the changes of a batch cannot be kept for its checks"):
+        with (
+            task_folder("checks") as folder,
+            on_local_disk("the changes of a batch do not fit the disk, or shuffle.memory_bytes, for its checks"),
+        ):
             file = folder / "changes"
             with _connected(file, memory_bytes=memory_bytes) as changes:
                 changes.create(schema := self._schema(given))

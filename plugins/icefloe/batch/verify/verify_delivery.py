@@ -274,8 +274,8 @@ class _Comparison:
         if self._may_lack_changes:
             return None
         delivery = BatchReport.load(self._session.checkpoint, number, backfill_id=self._session.backfill_id).delivery
-        # Perhaps somebody deleted the report: its dead letters are unknown.
-        return None if delivery is None else delivery.dead_letters * _CHANGES_OF_A_LETTER
+        # A report that somebody deleted excuses nothing.
+        return 0 if delivery is None else delivery.dead_letters * _CHANGES_OF_A_LETTER
 
     @property
     def _has_before_images(self) -> bool:

@@ -31,7 +31,7 @@ Key = TypeVar("Key")
 _THREADS: Final = 16
 _RETRY_SECONDS: Final = 30.0
 _KEPT_SECONDS: Final = 600.0
-_MAX_ENTRIES: Final = 5_000
+_MAX_ENTRIES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

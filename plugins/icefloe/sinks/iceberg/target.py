@@ -75,7 +75,7 @@ class LastBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token(Origin):
-    """Whose table it is, and what it holds. Each batch and claim moves main, so that of two writers one is refused."""
+    """Whose table it is, and what it holds. A batch or claim moves a branch, so that of two writers one is refused."""
 
     version: Literal[1] = 1
     generation: int = 1  # one more with each take-over; its batches are later

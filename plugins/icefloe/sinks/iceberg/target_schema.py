@@ -58,21 +58,23 @@ def evolve(
             with transaction.update_schema() as update:
                 for each in aside:
                     update.rename_column(each.name, _aside(each, {*schema.column_names, *columns.names}))
-        if gone := [] if is_anew else [name for name, source in field_ids.items() if _is_gone(source, fields, schema)]:
-            # Added anew it would be null in rows that no batch touches.
-            raise ValueError(f"column {gone[0]} is no longer there, and earlier batches filled it")
         there = _ids(schema, field_ids) if fields and not is_anew else {}
         if own := [each for source, each in there.items() if source not in fields and each not in fields.values()]:
             # Of rows that no batch touches it would have values that the source does not have.
             raise ValueError(f"column {schema.find_column_name(own[0])} is there, and no batch has filled it")
         with transaction.update_schema() as update:
             update.union_by_name(_as_required(columns, schema))
+        found = _ids(transaction.table_metadata.schema(), field_ids)
+        lost = [] if is_anew else [source for source in found if fields.get(source, found[source]) != found[source]]
+        if lost:
+            # Added anew it is null in rows that no batch touches.
+            again = transaction.table_metadata.schema().find_column_name(found[lost[0]])
+            raise ValueError(f"column {again} is no longer there, and earlier batches filled it")
     except UNFIT as cause:
         raise TerminalError(
             f"the columns of {place} do not fit the columns of the source: {one_line(cause)}; change it there, or "
             "name another sink.table"
         ) from cause
-    found = _ids(transaction.table_metadata.schema(), field_ids)
     left = {-each: each for each in fields.values() if each not in found.values()}
     return {**(left if is_anew else fields), **found}
 
@@ -86,7 +88,7 @@ def _renames(
         is_dropped = each.field_id in fields.values() and each.field_id not in present
         # A name may have dots itself: only the names around it say where it begins.
         name = present.get(each.field_id, f"{now}{each.name}").removeprefix(now)
-        if is_dropped and f"{now}{name}" in field_ids:
+        if is_dropped and f"{now}{name}".lower() in {each.lower() for each in field_ids}:
             taken = {name.removeprefix(now) for name in field_ids if name.startswith(now)}
             name = _aside(each, taken.union(other.name for other in struct.fields))
         if name != each.name:
@@ -103,10 +105,6 @@ def _aside(column: NestedField, taken: Set[str]) -> str:
     while name.lower() in there:
         name += "_"
     return name
-
-
-def _is_gone(source: int, fields: Mapping[int, int], schema: Schema) -> bool:
-    return source in fields and fields[source] not in schema.field_ids
 
 
 def _inside(kind: IcebergType) -> tuple[StructType | None, str]:

@@ -70,11 +70,13 @@ def test_the_commit_says_how_a_batch_ended(tmp_path: Path, outcome: BatchOutcome
     assert CheckpointReader().reports(pipeline, [0])[0].value["state"] == state
 
 
-def test_the_report_of_a_run_that_a_reset_overtook_does_not_count(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_report", [True, False])
+def test_the_report_of_a_run_that_a_reset_overtook_does_not_count(tmp_path: Path, has_report: bool) -> None:
     pipeline = pipeline_from(tmp_path)
     write(pipeline, PIPELINE, dump_document(the_pipeline()))
     write(pipeline, offset_key(0), dump_document(an_offset(0)))
-    write_report(pipeline, delivery=DELIVERY)
+    if has_report:
+        write_report(pipeline, delivery=DELIVERY)
     write_commit(pipeline, BatchOutcome.ABANDONED)
     found = CheckpointReader().reports(pipeline, [0])[0].value
     assert (found["state"], found.get("delivery")) == ("abandoned", None)
