@@ -57,6 +57,19 @@ def test_any_layout_is_equal_to_the_source(
     require(lake, history)
 
 
+@pytest.mark.parametrize("batches", [1, 2])
+def test_no_reader_of_the_log_sees_the_table_empty_while_it_is_loaded_again(lake: Lake, batches: int) -> None:
+    history = loaded(lake)
+    before = len(lake.table.metadata.snapshot_log)
+    lake.deliver(*history.load({1: {"word": "b", "number": 1}, 2: {"word": "c", "number": 2}}, batches=batches))
+    require(lake, history)
+    states = [lake.table.scan(snapshot_id=entry.snapshot_id).to_arrow().num_rows for entry in lake.table.history()]
+    assert (len(states) - before, states[-2:]) == (1, [10, 2])
+    assert set(lake.table.metadata.refs) == {"main"}
+    lake.deliver(history.change({1: None}))
+    require(lake, history)
+
+
 def test_a_spec_that_evolved_is_followed(lake: Lake) -> None:
     history = loaded(lake)
     with lake.table.update_spec() as update:

@@ -177,7 +177,9 @@ def bounded_columns(metadata: TableMetadata) -> set[str]:
 
 def stage_load(transaction: Transaction, batch: ProvenBatch, loaded: Sequence[DataFile], trace: dict[str, str]) -> str:
     """Stage all rows in place of what was there: on main, or on a branch until the last batch of the load."""
-    is_whole = batch.begins_anew and (batch.ends_load or not batch.is_load)
+    is_last, replaces = batch.ends_load or not batch.is_load, batch.begins_anew and has_rows(transaction._table)  # noqa: SLF001
+    # Readers of main, also those of its log, must not see the table between the rows of before and the new ones.
+    is_whole = batch.begins_anew and is_last and not replaces
     branch = MAIN_BRANCH if is_whole else LOAD_BRANCH
     load = transaction.table_metadata.refs.get(LOAD_BRANCH)
     if load is not None and load.snapshot_ref_type is SnapshotRefType.TAG:
@@ -191,10 +193,10 @@ def stage_load(transaction: Transaction, batch: ProvenBatch, loaded: Sequence[Da
                 append_files(transaction, (), trace, MAIN_BRANCH)
             head = transaction.table_metadata.refs[MAIN_BRANCH].snapshot_id
             transaction._stage((ref_update(branch, head),))  # noqa: SLF001
-        if has_rows(transaction._table):  # noqa: SLF001
+        if replaces:
             delete_all(transaction, branch)
     head = append_files(transaction, loaded, trace, branch)
-    if is_whole or not batch.ends_load:
+    if is_whole or not is_last:
         return branch
     transaction._stage((ref_update(MAIN_BRANCH, head),))  # noqa: SLF001
     remove_load(transaction)
