@@ -98,10 +98,11 @@ def test_a_manifest_is_not_called_damaged_for_lack_of_memory():
     ("cause", "kind", "said"),
     [
         (EndpointConnectionError(endpoint_url="https://s3"), TransientError, "cannot read the manifest of table db.t"),
+        (OSError(f"When reading {'path/' * 60}: the certificate is refused"), TransientError, "certificate is refused"),
         (ModuleNotFoundError("No module named 'adlfs'"), TerminalError, "install the package for this storage"),
         (ValueError("no Avro"), TerminalError, "is damaged or of an unknown format"),
     ],
-    ids=["a client of fsspec", "a package that is missing", "damage"],
+    ids=["a client of fsspec", "a long reason", "a package that is missing", "damage"],
 )
 def test_a_manifest_that_cannot_be_read_says_why(cause, kind, said):
     with pytest.raises(kind, match=said), reading_metadata("db.t", "manifest", "s3://b/m.avro"):

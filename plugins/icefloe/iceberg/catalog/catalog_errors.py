@@ -13,7 +13,7 @@ from pyiceberg.exceptions import DynamoDbError
 from pyiceberg.io import InputFile
 from pyiceberg.serializers import Compressor
 
-from icefloe.errors import IcefloeError, TerminalError, TransientError, lack_of_memory_named
+from icefloe.errors import IcefloeError, TerminalError, TransientError, lack_of_memory_named, one_line
 from icefloe.iceberg.catalog.file_io import FileGoneError, is_of_storage, stored_bytes
 from icefloe.iceberg.unreadable import UndecodableError
 from icefloe.redacted_output import raise_outgoing
@@ -200,7 +200,7 @@ def reading_metadata(table_name: str, what: str, path: str) -> Iterator[None]:
         ) from cause
     except Exception as cause:
         if is_of_storage(cause):
-            raise TransientError(f"cannot read the {what} of table {table_name}, {path}: {_shortly(cause)}") from cause
+            raise TransientError(f"cannot read the {what} of table {table_name}, {path}: {one_line(cause)}") from cause
         if not isinstance(cause, _DAMAGE):
             raise
         raise TerminalError(
